@@ -1,0 +1,55 @@
+"""Registration with Gymnasium, and the short way to an SB3 vector of environments."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import gymnasium as gym
+
+from envs.recall.tasks import TASKS
+
+if TYPE_CHECKING:
+    from stable_baselines3.common.vec_env import VecEnv
+
+NAMESPACE = "RMT"
+
+
+def register_recall() -> None:
+    """Register every task as "RMT/<Name>-v0"; more than once does no harm."""
+    for name in TASKS:
+        env_id = f"{NAMESPACE}/{name}-v0"
+        if env_id not in gym.registry:
+            gym.register(
+                env_id,
+                entry_point="envs.recall.env:RecallEnv",
+                vector_entry_point="envs.recall.vector_env:RecallVectorEnv",
+                kwargs={"task": name},
+            )
+
+
+def make_sb3_vec(env_id: str, n_envs: int = 1, seed: int | None = None, **kwargs: Any) -> VecEnv:
+    """An SB3 vector of environments: the batched face for the recall tasks, a monitored `DummyVecEnv` for
+    other ids.
+
+    Args:
+        env_id: a registered id, with or without a module in front ("envs:RMT/Memorize-v0").
+        n_envs: number of environments, N.
+        seed: row i is seeded with `seed` + i at the first reset; None for fresh entropy.
+        **kwargs: arguments of the environment, `render_mode` included.
+
+    Raises:
+        gymnasium.error.Error: an unknown id, with the nearest names.
+        ValueError: a parameter outside its range.
+    """
+    spec = gym.spec(env_id)
+    if spec.vector_entry_point == "envs.recall.vector_env:RecallVectorEnv":
+        from envs.recall.sb3_vec import RecallVecEnv
+
+        vec_env = RecallVecEnv(n_envs=n_envs, **{**spec.kwargs, **kwargs})
+        vec_env.spec = spec
+        if seed is not None:
+            vec_env.seed(seed)
+        return vec_env
+    from stable_baselines3.common.env_util import make_vec_env
+
+    return make_vec_env(env_id, n_envs=n_envs, seed=seed, env_kwargs=kwargs)

@@ -1,0 +1,136 @@
+"""The parameters that the next episodes of each row will have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from envs.recall.hashing import Ints
+from envs.recall.parameters import Level, LevelTable, Parameter, UnknownAttributeError
+
+Values = Mapping[str, NDArray[Any]]
+
+
+class Settings:
+    """Parameters and levels per row. They apply to episodes that begin later, so a change never bends a
+    running one.
+
+    Args:
+        n_envs: number of rows, N.
+        parameters: the parameters but the level.
+        level: the parameter that is the difficulty.
+        values: the value of every one of them by name.
+        check: raises ValueError for values (N,) by name that do not fit each other.
+
+    Raises:
+        ValueError: `n_envs` under 1, or a value outside its range.
+    """
+
+    def __init__(
+        self,
+        n_envs: int,
+        parameters: Sequence[Parameter],
+        level: Parameter,
+        values: Mapping[str, Any],
+        check: Callable[[Values], None],
+    ) -> None:
+        self.n_envs = int(Parameter("n_envs", int, low=1).check(n_envs))
+        self.level = level
+        self._parameters = {parameter.name: parameter for parameter in parameters}
+        self._check = check
+        self._values: dict[str, NDArray[Any]] = {
+            name: np.full(n_envs, parameter.check(values[name]))
+            for name, parameter in self._parameters.items()
+        }
+        self._tables = [LevelTable(level, [values[level.name]])]
+        self._table_of: Ints = np.zeros(n_envs, dtype=np.int64)
+        check(self._values)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all parameters, the level first."""
+        return (self.level.name, *self._parameters)
+
+    @property
+    def values(self) -> Values:
+        """The values (N,) by name, without the level. Read only."""
+        return self._values
+
+    def get(self, name: str) -> list[Any]:
+        """The value of a parameter for each row; of the level, what `LevelTable.summary` says.
+
+        Raises:
+            UnknownAttributeError: no such parameter.
+        """
+        if name == self.level.name:
+            return [self._tables[index].summary for index in self._table_of]
+        if name == "levels":
+            return [self._tables[index].levels for index in self._table_of]
+        if name not in self._parameters:
+            raise self._unknown(name)
+        return list(self._values[name].tolist())
+
+    def set(self, rows: Ints | slice, values: Mapping[str, Any]) -> None:
+        """Set parameters by name for the rows; all of them or, on an error, none.
+
+        Raises:
+            ValueError: a value outside its range, or another one for a parameter that the spaces depend on.
+            UnknownAttributeError: no such parameter.
+        """
+        changed = dict(self._values)
+        table: LevelTable | None = None
+        for name, value in values.items():
+            if name == self.level.name:
+                table = LevelTable(self.level, [value])
+                continue
+            if name not in self._parameters:
+                raise self._unknown(name)
+            checked = self._parameters[name].check(value)
+            if self._parameters[name].fixed and checked != self._values[name][0]:
+                raise ValueError(
+                    f"{name}={value!r}: the spaces depend on {name}, so it stays {self._values[name][0]}; make a "
+                    "new environment for another value"
+                )
+            changed[name] = self._values[name].copy()
+            changed[name][rows] = checked
+        self._check(changed)
+        self._values = changed
+        if table is not None:
+            self._use(table, rows)
+
+    def set_levels(
+        self, rows: Ints | slice, levels: Sequence[Level], probabilities: Sequence[float] | None = None
+    ) -> None:
+        """Draw the rows' later episodes from these levels.
+
+        Raises:
+            ValueError: no levels, a bad level, or bad probabilities.
+        """
+        self._use(LevelTable(self.level, levels, probabilities), rows)
+
+    def draw(
+        self, rows: Ints, choice: NDArray[np.float64], value: NDArray[np.float64]
+    ) -> tuple[NDArray[np.object_], Ints]:
+        """Levels and the numbers drawn from them for the rows (R,), from uniform draws (R,) in [0, 1)."""
+        if len(self._tables) == 1:
+            return self._tables[0].draw(choice, value)
+        levels = np.empty(len(rows), dtype=object)
+        numbers: Ints = np.zeros(len(rows), dtype=np.int64)
+        tables = self._table_of[rows]
+        for index in np.unique(tables):
+            chosen = tables == index
+            levels[chosen], numbers[chosen] = self._tables[index].draw(choice[chosen], value[chosen])
+        return levels, numbers
+
+    def _use(self, table: LevelTable, rows: Ints | slice) -> None:
+        self._table_of[rows] = len(self._tables)
+        used, self._table_of[:] = np.unique(self._table_of, return_inverse=True)
+        self._tables = [[*self._tables, table][index] for index in used]
+
+    def _unknown(self, name: str) -> UnknownAttributeError:
+        return UnknownAttributeError(
+            f"{name!r} is no parameter: there are {', '.join(self.names)}, and set_levels()"
+        )

@@ -1,0 +1,73 @@
+"""Rollout buffers that hand out whole training sequences.
+
+Observations and all else are stored by SB3's own buffers. What is added is the memory before each training sequence - one detached
+state per sequence, not one per step - and minibatches of whole sequences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch as th
+from stable_baselines3.common.buffers import DictRolloutBuffer, RolloutBuffer
+from stable_baselines3.common.type_aliases import DictRolloutBufferSamples, RolloutBufferSamples
+
+from rmt_rl.cores import map_state
+from rmt_rl.states import CoreStates, SequenceBatch
+
+Samples = RolloutBufferSamples | DictRolloutBufferSamples
+
+
+class MemoryRolloutBuffer(RolloutBuffer):
+    """SB3's rollout buffer, cut into sequences of ``sequence_length`` steps.
+
+    :param sequence_length: steps of a training sequence, a divisor of the buffer's ``n_steps``
+    :param args: what SB3's buffer takes
+    """
+
+    def __init__(self, *args: Any, sequence_length: int, **kwargs: Any) -> None:
+        self.sequence_length = sequence_length
+        super().__init__(*args, **kwargs)
+
+    def reset(self) -> None:
+        self._states: list[CoreStates] = []
+        super().reset()
+
+    def begin_sequences(self, states: CoreStates) -> None:
+        """Keep what the environments remember before the step that is added next, the first of a sequence."""
+        self._states.append(map_state(lambda leaf: leaf.detach(), states))
+
+    def get(self, batch_size: int | None = None) -> Iterator[Samples]:  # type: ignore[override]
+        """Minibatches of whole sequences in random order.
+
+        :param batch_size: in steps, a multiple of ``sequence_length``; None for everything at once
+        """
+        count = self.buffer_size * self.n_envs // self.sequence_length
+        return self.sequences(np.random.permutation(count), batch_size)
+
+    def sequences(self, which: np.ndarray[Any, Any], batch_size: int | None = None) -> Iterator[Samples]:
+        """The sequences ``which`` in that order; a minibatch's observations are a ``SequenceBatch``."""
+        if not self.generator_ready:
+            self._flatten()
+        rows = len(which) if batch_size is None else batch_size // self.sequence_length
+        steps = np.arange(self.sequence_length)
+        for begin in range(0, len(which), rows):
+            row = which[begin : begin + rows]
+            # SB3 flattens its arrays so that an environment's steps, and so a sequence's, lie next to each other.
+            samples = self._get_samples((row[:, None] * self.sequence_length + steps).reshape(-1))
+            index = th.from_numpy(row).to(self.device)
+            states = map_state(lambda leaf, index=index: leaf[index], self._flat_states)
+            yield samples._replace(observations=SequenceBatch(samples.observations, states, self._flat_starts[index]))
+
+    def _flatten(self) -> None:
+        """Bring everything from (n_steps, n_envs) to sequences, an environment's next to each other."""
+        next(iter(super().get(self.sequence_length)))  # SB3 flattens its own arrays when first asked for samples
+        self._flat_states = map_state(lambda *parts: th.stack(parts, dim=1).flatten(0, 1), *self._states)
+        starts = self.swap_and_flatten(self.episode_starts).reshape(-1, self.sequence_length)
+        self._flat_starts = th.from_numpy(starts > 0.5).to(self.device)
+
+
+class MemoryDictRolloutBuffer(MemoryRolloutBuffer, DictRolloutBuffer):
+    """``MemoryRolloutBuffer`` for Dict observations: what is cut is stored by SB3's ``DictRolloutBuffer``."""

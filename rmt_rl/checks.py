@@ -1,0 +1,42 @@
+"""Bad numbers and spaces are named where they enter, not as a NaN loss an hour later."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+ENCODABLE = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
+
+
+def check_no_nan(what: str, value: Any) -> None:
+    """Raise ValueError if ``value``, an array or a dict of arrays, holds a NaN.
+
+    :param what: how the message names it, e.g. "observations"
+    """
+    if isinstance(value, dict):
+        for key, part in value.items():
+            check_no_nan(f"{what}[{key!r}]", part)
+        return
+    array = np.asarray(value)
+    if array.dtype.kind != "f" or not np.isnan(array).any():
+        return
+    where = tuple(int(i) for i in np.argwhere(np.isnan(array))[0])
+    raise ValueError(
+        f"{what} of shape {array.shape} holds {int(np.isnan(array).sum())} NaN, the first at index {where}; "
+        "mend the environment (or a wrapper such as VecNormalize) so that it gives numbers"
+    )
+
+
+def check_observation_space(space: spaces.Space[Any]) -> None:
+    """Raise ValueError unless SB3 can encode ``space``: Box, Discrete, MultiDiscrete, MultiBinary, or a Dict of these."""
+    parts = space.spaces if isinstance(space, spaces.Dict) else {"": space}
+    for key, part in parts.items():
+        if isinstance(part, ENCODABLE):
+            continue
+        where = f" under the key {key!r}" if key else ""
+        raise ValueError(
+            f"observation space {part}{where} cannot be encoded; it may be a Box, Discrete, MultiDiscrete, MultiBinary or "
+            "a flat Dict of these (drop the part with a wrapper, or flatten it with gymnasium.wrappers.FlattenObservation)"
+        )

@@ -1,0 +1,174 @@
+"""The transformer block that all attention cores share.
+
+Pre-norm (Xiong et al. 2020), optionally with the GRU gates of GTrXL (Parisotto et al. 2020) in place of the residual
+sums, optionally with persistent tokens: learned vectors of each layer that every step can attend to (Sukhbaatar et al. 2019;
+Behrouz et al. 2025). Keys and values are projected apart from the attention itself, so that cores can cache them.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from rmt_rl.cores.base import require_positive
+
+
+class GRUGate(nn.Module):
+    """GTrXL's gate: how much of a sub-layer's output ``y`` replaces the stream ``x``. A bias of 2 starts near identity."""
+
+    def __init__(self, width: int, bias: float = 2.0) -> None:
+        super().__init__()
+        self.from_output = nn.Linear(width, 3 * width, bias=False)
+        self.from_stream = nn.Linear(width, 2 * width, bias=False)
+        self.candidate = nn.Linear(width, width, bias=False)
+        self.bias = nn.Parameter(torch.full((width,), bias))
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        """(..., D), (..., D) -> (..., D)"""
+        y_r, y_z, y_h = self.from_output(y).chunk(3, dim=-1)
+        x_r, x_z = self.from_stream(x).chunk(2, dim=-1)
+        reset = torch.sigmoid(y_r + x_r)
+        update = torch.sigmoid(y_z + x_z - self.bias)
+        return torch.lerp(x, torch.tanh(y_h + self.candidate(reset * x)), update)
+
+
+class Block(nn.Module):
+    """One pre-norm attention block.
+
+    :param width: D, a multiple of ``heads``
+    :param feedforward: hidden width of the feed-forward sub-layer
+    :param relative: give the block a projection W_R of relative positions (Transformer-XL)
+    """
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        feedforward: int,
+        dropout: float = 0.0,
+        gated: bool = False,
+        persistent_tokens: int = 0,
+        relative: bool = False,
+    ) -> None:
+        super().__init__()
+        self.heads, self.dropout = heads, dropout
+        self.attention_norm = nn.LayerNorm(width)
+        self.qkv = nn.Linear(width, 3 * width)
+        self.attention_out = nn.Linear(width, width)
+        self.feedforward_norm = nn.LayerNorm(width)
+        self.feedforward_in = nn.Linear(width, feedforward)
+        self.feedforward_out = nn.Linear(feedforward, width)
+        self.gates = nn.ModuleList([GRUGate(width), GRUGate(width)]) if gated else None
+        self.relative = nn.Linear(width, width, bias=False) if relative else None
+        self.persistent = nn.Parameter(torch.randn(persistent_tokens, width)) if persistent_tokens else None
+
+    def project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """(B, N, D) -> queries, keys, values, each (B, H, N, D / H)."""
+        qkv = self.qkv(self.attention_norm(x)).unflatten(-1, (3, self.heads, -1))
+        query, key, value = qkv.permute(2, 0, 3, 1, 4).unbind(0)
+        return query, key, value
+
+    def relative_keys(self, encoding: Tensor) -> Tensor:
+        """Encodings of distances (N, D) -> W_R R, (H, N, D / H)."""
+        assert self.relative is not None
+        return self.relative(encoding).unflatten(-1, (self.heads, -1)).transpose(0, 1)  # type: ignore[no-any-return]
+
+    def attend(self, x: Tensor, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
+        """The stream after attention and feed-forward.
+
+        :param x: (B, N, D), the stream that the queries (B, H, N, D / H) come from
+        :param key: (B, H, K, D / H), values alike
+        :param mask: broadcastable to (B, H, N, K): bool, true where a query sees a key, or a float added to the scores
+        """
+        if self.persistent is not None:
+            _, persistent_key, persistent_value = self.project(self.persistent.unsqueeze(0))
+            key = torch.cat([persistent_key.expand(len(key), -1, -1, -1), key], dim=2)
+            value = torch.cat([persistent_value.expand(len(value), -1, -1, -1), value], dim=2)
+            if mask is not None:
+                visible = True if mask.dtype == torch.bool else 0.0
+                mask = F.pad(mask, (len(self.persistent), 0), value=visible)
+        rate = self.dropout if self.training else 0.0
+        heads = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=rate)
+        x = self._join(0, x, self.attention_out(heads.transpose(1, 2).flatten(2)))
+        hidden = F.gelu(self.feedforward_in(self.feedforward_norm(x)))
+        return self._join(1, x, self.feedforward_out(hidden))
+
+    def _join(self, sublayer: int, x: Tensor, y: Tensor) -> Tensor:
+        y = F.dropout(y, self.dropout, self.training)
+        # GTrXL rectifies what enters its gates; a plain residual stream keeps the sign.
+        return x + y if self.gates is None else self.gates[sublayer](x, F.relu(y))  # type: ignore[no-any-return]
+
+
+def make_blocks(
+    width: int,
+    layers: int,
+    heads: int,
+    feedforward: int | None,
+    dropout: float,
+    gated: bool,
+    persistent_tokens: int,
+    relative: bool,
+) -> nn.ModuleList:
+    """The blocks of a core, after checking the options that all attention cores share.
+
+    :raises ValueError: naming the option, its value and what would do
+    """
+    for name, number in (("width", width), ("layers", layers), ("heads", heads)):
+        require_positive(name, number)
+    if width % heads:
+        fitting = [h for h in range(1, width + 1) if width % h == 0]
+        raise ValueError(f"width={width} is not divisible by heads={heads}; heads may be one of {fitting}")
+    if feedforward is not None:
+        require_positive("feedforward", feedforward)
+    if not 0.0 <= dropout < 1.0:
+        raise ValueError(f"dropout must be in [0, 1), got {dropout}")
+    if persistent_tokens < 0:
+        raise ValueError(f"persistent_tokens must be 0 or more, got {persistent_tokens}")
+    hidden = 4 * width if feedforward is None else feedforward
+    return nn.ModuleList(
+        Block(width, heads, hidden, dropout, gated, persistent_tokens, relative) for _ in range(layers)
+    )
+
+
+class RelativePositions(nn.Module):
+    """What Transformer-XL's four-term score (Dai et al. 2019) needs beside the blocks' W_R, shared by all layers.
+
+    score(i, j) = ((q_i + u) . k_j + (q_i + v) . W_R R_{i-j}) / sqrt(D / H), for distances i - j from 0 to ``window``.
+    """
+
+    distances: Tensor
+
+    def __init__(self, width: int, heads: int, window: int) -> None:
+        super().__init__()
+        self.window = window
+        self.u = nn.Parameter(torch.empty(heads, 1, width // heads).normal_(std=0.02))
+        self.v = nn.Parameter(torch.empty(heads, 1, width // heads).normal_(std=0.02))
+        self.register_buffer("distances", sinusoids(window + 1, width), persistent=False)
+
+    def scores(self, block: Block, query: Tensor) -> Tensor:
+        """(q_i + v) . W_R R_d, scaled: (B, H, N, window + 1), the last dimension is the distance d."""
+        keys = block.relative_keys(self.distances)  # (H, window + 1, D / H)
+        return ((query + self.v) * (1 / math.sqrt(query.shape[-1]))) @ keys.transpose(-1, -2)
+
+    def timeline(self, block: Block, query: Tensor) -> Tensor:
+        """The relative term of N successive queries and the window + N keys that end with theirs.
+
+        Key m lies at distance window + i - m from query i. The scores by distance, farthest first, need only be shifted by one
+        place per query, which padding and re-viewing does; where the distance is not in 0..window the value is 0.
+        :return: (B, H, N, window + N)
+        """
+        rows, heads, steps, _ = query.shape
+        by_distance = self.scores(block, query).flip(-1)
+        keys = self.window + steps
+        flat = F.pad(by_distance, (0, steps)).flatten(2)[..., : steps * keys]
+        return flat.view(rows, heads, steps, keys)
+
+
+def sinusoids(count: int, width: int) -> Tensor:
+    """The sine and cosine encodings of 0, ..., count - 1 (Vaswani et al. 2017): (count, width)."""
+    frequency = torch.exp(torch.arange(0, width, 2) * (-math.log(10_000.0) / width))
+    angle = torch.arange(count).unsqueeze(1) * frequency
+    return torch.cat([angle.sin(), angle.cos()], dim=1)[:, :width]

@@ -1,0 +1,95 @@
+"""Where the segments of a batch lie: cut by episode starts and by the segment length, counted from the episode's start.
+
+A row of a training batch begins anywhere in an episode and may hold several of them. Its steps are cut into runs, the
+segments; a segment that continues an earlier one of the same row and episode is one *deeper* than it. All segments of one
+depth can be computed together, whatever their rows and times: with short episodes nearly everything has depth 0.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+class Segments(NamedTuple):
+    """The N segments of a (B, T) batch in order of row and time; every field is (N,)."""
+
+    row: Ints
+    """The row it lies in."""
+    first: Ints
+    """Index of its first step in the batch flattened to B * T."""
+    length: Ints
+    """How many steps of the batch it has."""
+    slot: Ints
+    """Where in its segment its first step stands: above 0 only if it continues one that began before the row."""
+    depth: Ints
+    """How many segments of the same row and episode come before it."""
+    fresh: Bools
+    """It begins an episode."""
+    followed: Bools
+    """The next segment continues its episode, and so reads what it writes."""
+    last: Bools
+    """It is the last of its row."""
+
+
+def find_segments(episode_starts: Tensor, position: Tensor, segment_length: int) -> Segments:
+    """Cut a batch into segments.
+
+    :param episode_starts: (B, T) bool
+    :param position: (B,) steps that each row's current segment already has, below ``segment_length``
+    """
+    starts: Bools = episode_starts.cpu().numpy()
+    rows, steps = starts.shape
+    time = np.arange(steps)
+    last_start = np.maximum.accumulate(np.where(starts, time, -1), axis=1)
+    # The index of every step in its episode, counted from the first step of the segment the row begins in.
+    age = np.where(last_start < 0, position.cpu().numpy()[:, None] + time, time - last_start)
+    begins = age % segment_length == 0
+    begins[:, 0] = True
+    first = np.flatnonzero(begins)
+    row, start = np.divmod(first, steps)
+    length = np.diff(first, append=rows * steps)
+    fresh = starts.reshape(-1)[first]
+    last = start + length == steps
+    followed = ~last
+    followed[:-1] &= ~fresh[1:]
+    depth, slot = np.divmod(age.reshape(-1)[first], segment_length)
+    return Segments(row, first, length, slot, depth, fresh, followed, last)
+
+
+def find_spans(episode_starts: Tensor) -> Segments:
+    """Cut a batch (B, T) at episode starts only."""
+    rows, steps = episode_starts.shape
+    return find_segments(episode_starts, torch.zeros(rows, dtype=torch.int64), steps + 1)
+
+
+def pick(segments: Segments, which: Ints) -> Segments:
+    """The segments with the indices ``which``, in that order."""
+    return Segments(*(field[which] for field in segments))
+
+
+def step_slots(segments: Segments, slots: int, nothing: int) -> Ints:
+    """(N, slots): the flat index of the step in every slot, ``nothing`` where a slot holds no step of the batch."""
+    slot = np.arange(slots)
+    begin = segments.slot[:, None]
+    inside = (slot >= begin) & (slot < begin + segments.length[:, None])
+    return np.where(inside, segments.first[:, None] - begin + slot, nothing)
+
+
+def invert(index: Ints, size: int) -> Ints:
+    """``inverse`` with ``inverse[index[i]] = i``; entries of ``index`` that are ``size`` or more are padding."""
+    inverse = np.zeros(size, dtype=np.int64)
+    real = index < size
+    inverse[index[real]] = np.flatnonzero(real)
+    return inverse
+
+
+def to_device(index: npt.NDArray[np.generic], like: Tensor) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(index)).to(like.device, non_blocking=True)

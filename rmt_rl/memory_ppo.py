@@ -1,0 +1,51 @@
+"""PPO whose policy has a memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stable_baselines3 import PPO
+from stable_baselines3.common.type_aliases import GymEnv, Schedule
+
+from rmt_rl.on_policy import MemoryOnPolicyAlgorithm, check_lengths
+from rmt_rl.policies import MemoryActorCriticPolicy
+
+
+class MemoryPPO(MemoryOnPolicyAlgorithm, PPO):
+    """SB3's PPO (Schulman et al. 2017) on whole sequences, with gradients through the memory.
+
+    Everything that SB3's ``PPO`` does and takes works as there. Differences: a minibatch consists of whole training sequences, so
+    ``batch_size`` (in steps) is a multiple of ``sequence_length``, which divides ``n_steps``; ``predict`` returns the memory to pass to
+    the next call; ``train/replay_error`` is logged with every update.
+
+    :param policy: "MlpPolicy", "CnnPolicy", "MultiInputPolicy", or a subclass of ``MemoryActorCriticPolicy``
+    :param env: environment or id
+    :param learning_rate: a number or a function of the remaining progress
+    :param n_steps: steps of a rollout per environment
+    :param batch_size: steps of a minibatch
+    :param sequence_length: steps of a training sequence: how far gradients reach back
+    :param policy_kwargs: ``core``, ``core_kwargs``, ``share_memory`` and what SB3's policies take
+    :param ppo_kwargs: every other argument of SB3's ``PPO``
+    :raises ValueError: if the lengths do not fit each other, or an option of the core is out of range
+    """
+
+    def __init__(
+        self,
+        policy: str | type[MemoryActorCriticPolicy],
+        env: GymEnv | str,
+        learning_rate: float | Schedule = 3e-4,
+        n_steps: int = 512,
+        batch_size: int = 256,
+        sequence_length: int = 64,
+        **ppo_kwargs: Any,
+    ) -> None:
+        check_lengths(n_steps, sequence_length, batch_size)
+        self.sequence_length = sequence_length
+        super().__init__(
+            policy, env, learning_rate=learning_rate, n_steps=n_steps, batch_size=batch_size, **ppo_kwargs
+        )
+
+    def learn(self, *args: Any, tb_log_name: str = "MemoryPPO", **kwargs: Any) -> MemoryPPO:  # type: ignore[override]
+        """As SB3's."""
+        super().learn(*args, tb_log_name=tb_log_name, **kwargs)
+        return self

@@ -1,0 +1,226 @@
+"""What the on-policy algorithms with a memory share: rollouts that carry it, and the check that training replays them."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, ClassVar
+
+import numpy as np
+import torch as th
+from gymnasium import spaces
+from stable_baselines3.common.buffers import RolloutBuffer
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
+from stable_baselines3.common.policies import BasePolicy
+from stable_baselines3.common.utils import obs_as_tensor
+from stable_baselines3.common.vec_env import VecEnv
+
+from rmt_rl.buffers import MemoryDictRolloutBuffer, MemoryRolloutBuffer
+from rmt_rl.checks import check_no_nan, check_observation_space
+from rmt_rl.cores.base import map_state, require_positive
+from rmt_rl.policies import (
+    MemoryActorCriticCnnPolicy,
+    MemoryActorCriticPolicy,
+    MemoryMultiInputActorCriticPolicy,
+    Observation,
+)
+from rmt_rl.states import CoreStates, MemoryState
+
+REPLAY_TOLERANCE = 1e-3
+
+
+class MemoryOnPolicyAlgorithm(OnPolicyAlgorithm):
+    """To be put in front of SB3's PPO or A2C: their ``learn`` and ``train`` work on sequences unchanged."""
+
+    policy_aliases: ClassVar[dict[str, type[BasePolicy]]] = {
+        "MlpPolicy": MemoryActorCriticPolicy,
+        "CnnPolicy": MemoryActorCriticCnnPolicy,
+        "MultiInputPolicy": MemoryMultiInputActorCriticPolicy,
+    }
+    policy: MemoryActorCriticPolicy  # type: ignore[assignment]
+    rollout_buffer: MemoryRolloutBuffer
+    sequence_length: int
+    batch_size: int
+    _memory: CoreStates | None = None
+    """what the training environments remember, before their next step"""
+
+    def _setup_model(self) -> None:
+        check_observation_space(self.observation_space)
+        if self.rollout_buffer_class is None:
+            is_dict = isinstance(self.observation_space, spaces.Dict)
+            self.rollout_buffer_class = MemoryDictRolloutBuffer if is_dict else MemoryRolloutBuffer
+        if not issubclass(self.rollout_buffer_class, MemoryRolloutBuffer):
+            raise TypeError(
+                f"rollout_buffer_class must be a MemoryRolloutBuffer, got {self.rollout_buffer_class.__name__}"
+            )
+        self.rollout_buffer_kwargs = {**self.rollout_buffer_kwargs, "sequence_length": self.sequence_length}
+        super()._setup_model()
+        if not isinstance(self.policy, MemoryActorCriticPolicy):
+            raise TypeError(f"the policy must be a MemoryActorCriticPolicy, got {type(self.policy).__name__}")
+
+    def collect_rollouts(
+        self, env: VecEnv, callback: BaseCallback, rollout_buffer: RolloutBuffer, n_rollout_steps: int
+    ) -> bool:
+        """SB3's loop, carrying the memory of every environment along.
+
+        :raises ValueError: if the environment returns a NaN
+        """
+        assert self._last_obs is not None, "no previous observation was provided"
+        assert isinstance(rollout_buffer, MemoryRolloutBuffer)
+        self.policy.set_training_mode(False)
+        rollout_buffer.reset()
+        if self.use_sde:
+            self.policy.reset_noise(env.num_envs)
+        callback.on_rollout_start()
+        states = self._memory or self.policy.initial_states(env.num_envs)
+        check_no_nan("the environment's observations", self._last_obs)
+
+        for n_steps in range(n_rollout_steps):
+            if self.use_sde and self.sde_sample_freq > 0 and n_steps % self.sde_sample_freq == 0:
+                self.policy.reset_noise(env.num_envs)
+            if n_steps % self.sequence_length == 0:
+                rollout_buffer.begin_sequences(states)
+            with th.no_grad():
+                obs_tensor = obs_as_tensor(self._last_obs, self.device)  # type: ignore[arg-type]
+                starts = th.as_tensor(self._last_episode_starts, dtype=th.bool, device=self.device)
+                actions_tensor, values, log_probs, states = self.policy(obs_tensor, states, starts)
+            actions = actions_tensor.cpu().numpy()
+
+            new_obs, rewards, dones, infos = env.step(self._to_env(actions))
+            self.num_timesteps += env.num_envs
+            callback.update_locals(locals())
+            if not callback.on_step():
+                return False
+            check_no_nan("the environment's observations", new_obs)
+            check_no_nan("the environment's rewards", rewards)
+            self._update_info_buffer(infos, dones)
+            self._bootstrap(rewards, dones, infos, states)
+            if isinstance(self.action_space, spaces.Discrete):
+                actions = actions.reshape(-1, 1)
+            rollout_buffer.add(
+                self._last_obs,  # type: ignore[arg-type]
+                actions,
+                rewards,
+                self._last_episode_starts,  # type: ignore[arg-type]
+                values,
+                log_probs,
+            )
+            self._last_obs, self._last_episode_starts, self._memory = new_obs, dones, states  # type: ignore[assignment]
+
+        with th.no_grad():
+            starts = th.as_tensor(dones, dtype=th.bool, device=self.device)
+            values = self.policy.predict_values(obs_as_tensor(new_obs, self.device), states, starts)  # type: ignore[arg-type]
+        rollout_buffer.compute_returns_and_advantage(last_values=values, dones=dones)
+        callback.update_locals(locals())
+        callback.on_rollout_end()
+        return True
+
+    def _to_env(self, actions: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """Actions within the environment's bounds."""
+        if not isinstance(self.action_space, spaces.Box):
+            return actions
+        if self.policy.squash_output:
+            return self.policy.unscale_action(actions)  # type: ignore[return-value]
+        return np.clip(actions, self.action_space.low, self.action_space.high)
+
+    def _bootstrap(
+        self, rewards: np.ndarray[Any, Any], dones: np.ndarray[Any, Any], infos: list[dict[str, Any]], states: CoreStates
+    ) -> None:
+        """Add the value of what would have followed to the rewards of episodes that a time limit ended.
+
+        The terminal observation is judged under the memory that the agent had then: ``states``, which have seen the step
+        before it.
+        """
+        rows = [
+            row
+            for row in np.flatnonzero(dones)
+            if infos[row].get("TimeLimit.truncated", False) and infos[row].get("terminal_observation") is not None
+        ]
+        if not rows:
+            return
+        terminal = [infos[row]["terminal_observation"] for row in rows]
+        if isinstance(self.observation_space, spaces.Dict):
+            batch: Observation = {key: np.stack([obs[key] for obs in terminal]) for key in terminal[0]}
+        else:
+            batch = np.stack(terminal)
+        check_no_nan("the environment's terminal observations", batch)
+        with th.no_grad():
+            obs_tensor, _ = self.policy.obs_to_tensor(batch)
+            index = th.as_tensor(rows, device=self.device)
+            then = map_state(lambda leaf: leaf[index], states)
+            values = self.policy.predict_values(obs_tensor, then, th.zeros_like(index, dtype=th.bool))
+        rewards[rows] += self.gamma * values.squeeze(1).cpu().numpy()
+
+    def train(self) -> None:
+        """SB3's update, after checking that the sequences replay what acting recorded (``train/replay_error``)."""
+        error = self.replay_error()
+        self.logger.record("train/replay_error", error)
+        if error > REPLAY_TOLERANCE:
+            warnings.warn(
+                f"replaying the rollout gives other log-probabilities than acting did (train/replay_error {error:.1e}): "
+                "acting and training are not the same function, so the policy gradient is wrong. Does an observation, the "
+                "features extractor or the core depend on anything but its input?",
+                stacklevel=2,
+            )
+        super().train()
+
+    def replay_error(self) -> float:
+        """The largest |log-probability replayed - log-probability recorded| over the present rollout."""
+        self.policy.set_training_mode(False)
+        buffer, worst = self.rollout_buffer, 0.0
+        count = buffer.buffer_size * buffer.n_envs // self.sequence_length
+        with th.no_grad():
+            for data in buffer.sequences(np.arange(count), getattr(self, "batch_size", None)):
+                is_discrete = isinstance(self.action_space, spaces.Discrete)
+                actions = data.actions.long().flatten() if is_discrete else data.actions
+                _, log_prob, _ = self.policy.evaluate_actions(data.observations, actions)  # type: ignore[arg-type]
+                worst = max(worst, (log_prob - data.old_log_prob).abs().max().item())
+        return worst
+
+    def warm_up(
+        self,
+        observations: Observation,
+        state: MemoryState | None = None,
+        episode_starts: np.ndarray[Any, Any] | None = None,
+    ) -> MemoryState:
+        """Run a prefix (B, T, ...) through the memory without acting: see the policy's ``warm_up``."""
+        return self.policy.warm_up(observations, state, episode_starts)
+
+    def predict(  # type: ignore[override]
+        self,
+        observation: Observation,
+        state: MemoryState | None = None,
+        episode_start: np.ndarray[Any, Any] | None = None,
+        deterministic: bool = False,
+    ) -> tuple[np.ndarray[Any, Any], MemoryState]:
+        """Actions and the memory to pass to the next call: see the policy's ``predict``."""
+        return self.policy.predict(observation, state, episode_start, deterministic)
+
+    def _setup_learn(self, *args: Any, **kwargs: Any) -> Any:
+        result = super()._setup_learn(*args, **kwargs)
+        if self._memory is not None and self.rollout_buffer.n_envs != len(self._last_episode_starts):  # type: ignore[arg-type]
+            self._memory = None
+        return result
+
+    def _excluded_save_params(self) -> list[str]:
+        return [*super()._excluded_save_params(), "_memory"]
+
+
+def check_lengths(n_steps: int, sequence_length: int, batch_size: int) -> None:
+    """Raise ValueError unless sequences divide the rollout and a minibatch holds whole sequences."""
+    for name, value in (("n_steps", n_steps), ("sequence_length", sequence_length), ("batch_size", batch_size)):
+        require_positive(name, value)
+    if n_steps % sequence_length:
+        divisors = [d for d in range(1, n_steps + 1) if n_steps % d == 0]
+        near = sorted(sorted(divisors, key=lambda d: abs(d - sequence_length))[:4])
+        raise ValueError(
+            f"sequence_length={sequence_length} does not divide n_steps={n_steps}; "
+            f"these would: {', '.join(map(str, near))}"
+        )
+    if batch_size % sequence_length:
+        below = batch_size // sequence_length * sequence_length
+        fitting = [size for size in (below, below + sequence_length) if size]
+        raise ValueError(
+            f"batch_size={batch_size} (in steps) is not a multiple of sequence_length={sequence_length}; "
+            f"these would be: {', '.join(map(str, fitting))}"
+        )

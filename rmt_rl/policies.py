@@ -1,0 +1,282 @@
+"""Actor-critic policies with a memory: features -> memory core -> heads.
+
+The core stands between SB3's features extractor and its ``net_arch`` heads; everything else is SB3's own
+``ActorCriticPolicy``. With ``share_memory=False`` the actor and the critic have a core each.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import torch as th
+from gymnasium import spaces
+from stable_baselines3.common.distributions import Distribution
+from stable_baselines3.common.policies import ActorCriticPolicy
+from stable_baselines3.common.torch_layers import (
+    BaseFeaturesExtractor,
+    CombinedExtractor,
+    MlpExtractor,
+    NatureCNN,
+)
+from stable_baselines3.common.type_aliases import PyTorchObs, Schedule
+from torch import Tensor
+
+from rmt_rl.checks import check_no_nan, check_observation_space
+from rmt_rl.cores import MemoryCore, make_core
+from rmt_rl.states import CoreStates, MemoryState, SequenceBatch
+
+Observation = np.ndarray[Any, Any] | dict[str, np.ndarray[Any, Any]]
+
+
+class MemoryActorCriticPolicy(ActorCriticPolicy):
+    """An actor-critic policy that remembers ("MlpPolicy").
+
+    :param observation_space: Box, Discrete, MultiDiscrete or MultiBinary
+    :param action_space: Box, Discrete, MultiDiscrete or MultiBinary
+    :param lr_schedule: learning rate as a function of the remaining progress
+    :param core: name of a memory core (``rmt_rl.cores.CORES``) or a subclass of ``MemoryCore``
+    :param core_kwargs: the core's options: ``width``, ``layers``, ``segment_length``, ...
+    :param share_memory: one core for actor and critic, or one each
+    :param kwargs: what SB3's ``ActorCriticPolicy`` takes; ``net_arch`` are the heads behind the memory
+    :raises ValueError: if a space, the core's name or one of its options will not do
+    """
+
+    core: MemoryCore[Any]
+    critic_core: MemoryCore[Any] | None
+
+    def __init__(
+        self,
+        observation_space: spaces.Space[Any],
+        action_space: spaces.Space[Any],
+        lr_schedule: Schedule,
+        *args: Any,
+        core: str | type[MemoryCore[Any]] = "rmt",
+        core_kwargs: dict[str, Any] | None = None,
+        share_memory: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        check_observation_space(observation_space)
+        if share_memory and not kwargs.get("share_features_extractor", True):
+            raise ValueError(
+                "share_features_extractor=False gives actor and critic different features, which one shared memory cannot "
+                "take: pass share_memory=False as well"
+            )
+        self.core_name, self.core_kwargs, self.share_memory = core, dict(core_kwargs or {}), share_memory
+        super().__init__(observation_space, action_space, lr_schedule, *args, **kwargs)
+
+    def _build_mlp_extractor(self) -> None:
+        """SB3's hook for what lies between features and heads; the core goes here."""
+        self.core = make_core(self.core_name, self.features_dim, **self.core_kwargs)
+        self.critic_core = None
+        if not self.share_memory:
+            self.critic_core = make_core(self.core_name, self.features_dim, **self.core_kwargs)
+        self.mlp_extractor = MlpExtractor(
+            self.core.output_dim, net_arch=self.net_arch, activation_fn=self.activation_fn, device=self.device
+        )
+
+    def _get_constructor_parameters(self) -> dict[str, Any]:
+        data = super()._get_constructor_parameters()
+        return data | dict(
+            core=self.core_name,
+            core_kwargs=self.core_kwargs,
+            share_memory=self.share_memory,
+            share_features_extractor=self.share_features_extractor,
+        )
+
+    def load_state_dict(self, state_dict: Any, strict: bool = True, assign: bool = False) -> Any:
+        """As torch's, after checking that the weights are of this core.
+
+        :raises ValueError: if they are of another; nothing has been loaded then
+        """
+        for name in ("core", "critic_core"):
+            core = getattr(self, name)
+            if core is not None:
+                core.check_description(state_dict.get(f"{name}._extra_state"))
+        return super().load_state_dict(state_dict, strict=strict, assign=assign)
+
+    # -- the memory ----------------------------------------------------------------------------------------------------
+
+    def initial_states(self, batch_size: int) -> CoreStates:
+        """The cores' states of ``batch_size`` environments that have seen nothing."""
+        with th.no_grad():
+            return tuple(core.initial_state(batch_size) for core in (self.core, self.critic_core) if core is not None)
+
+    def _remember(
+        self, observations: PyTorchObs, states: CoreStates, episode_starts: Tensor
+    ) -> tuple[Tensor, Tensor, CoreStates]:
+        """Run T steps of B rows through the memory.
+
+        :param observations: (B * T, ...)
+        :param episode_starts: (B, T) bool
+        :return: what the actor's and the critic's heads see, each (B * T, D), and the states after the last step
+        """
+        features = self.extract_features(observations)
+        pi_features, vf_features = features if isinstance(features, tuple) else (features, features)
+        shape = episode_starts.shape
+        pi, state = self.core(pi_features.unflatten(0, shape), states[0], episode_starts)
+        if self.critic_core is None:
+            return pi.flatten(0, 1), pi.flatten(0, 1), (state,)
+        vf, critic_state = self.critic_core(vf_features.unflatten(0, shape), states[1], episode_starts)
+        return pi.flatten(0, 1), vf.flatten(0, 1), (state, critic_state)
+
+    # -- acting --------------------------------------------------------------------------------------------------------
+
+    def forward(  # type: ignore[override]
+        self, obs: PyTorchObs, states: CoreStates, episode_starts: Tensor, deterministic: bool = False
+    ) -> tuple[Tensor, Tensor, Tensor, CoreStates]:
+        """One step of every environment.
+
+        :param obs: (B, ...)
+        :param states: what the last call returned, or ``initial_states``
+        :param episode_starts: (B,) bool
+        :return: actions (B, ...), values (B, 1), log-probabilities (B,), the new states
+        """
+        pi, vf, states = self._remember(obs, states, episode_starts.unsqueeze(1))
+        values = self.value_net(self.mlp_extractor.forward_critic(vf))
+        distribution = self._get_action_dist_from_latent(self.mlp_extractor.forward_actor(pi))
+        actions = distribution.get_actions(deterministic=deterministic)
+        log_prob = distribution.log_prob(actions)
+        assert self.action_space.shape is not None
+        return actions.reshape((-1, *self.action_space.shape)), values, log_prob, states
+
+    def get_distribution(  # type: ignore[override]
+        self, obs: PyTorchObs, states: CoreStates, episode_starts: Tensor
+    ) -> tuple[Distribution, CoreStates]:
+        """The distribution of one step's actions (parameters as for ``forward``) and the new states."""
+        pi, _, states = self._remember(obs, states, episode_starts.unsqueeze(1))
+        return self._get_action_dist_from_latent(self.mlp_extractor.forward_actor(pi)), states
+
+    def predict_values(  # type: ignore[override]
+        self, obs: PyTorchObs, states: CoreStates, episode_starts: Tensor
+    ) -> Tensor:
+        """The values (B, 1) of one step (parameters as for ``forward``)."""
+        _, vf, _ = self._remember(obs, states, episode_starts.unsqueeze(1))
+        return self.value_net(self.mlp_extractor.forward_critic(vf))  # type: ignore[no-any-return]
+
+    def predict(  # type: ignore[override]
+        self,
+        observation: Observation,
+        state: MemoryState | None = None,
+        episode_start: np.ndarray[Any, Any] | None = None,
+        deterministic: bool = False,
+    ) -> tuple[np.ndarray[Any, Any], MemoryState]:
+        """SB3's ``predict``: actions for observations, and the memory to pass to the next call.
+
+        :param observation: of one environment, or of several in a batch
+        :param state: what the last call returned; None to begin with an empty memory
+        :param episode_start: (B,) bool, true where the observation is the first of an episode: the memory begins afresh there
+        :raises ValueError: if an observation holds a NaN, or the state is of another core, device or number of environments
+        :raises TypeError: if the state is nothing that ``predict`` returned
+        """
+        self.set_training_mode(False)
+        if isinstance(observation, tuple):
+            raise ValueError(
+                "observation is a tuple: Gymnasium's reset returns (observation, info), pass the observation alone"
+            )
+        check_no_nan("observation", observation)
+        obs, vectorized = self.obs_to_tensor(observation)
+        count = len(next(iter(obs.values())) if isinstance(obs, dict) else obs)
+        if state is None and episode_start is not None and not np.all(episode_start):
+            warnings.warn(
+                "predict was called without a state in the middle of an episode (episode_start is False): the memory begins "
+                "afresh. Pass the state that the last call returned.",
+                stacklevel=2,
+            )
+        states = self._check_state(state, count)
+        starts = np.zeros(count, bool) if episode_start is None else np.asarray(episode_start, bool).reshape(-1)
+        if len(starts) != count:
+            raise ValueError(f"episode_start has {len(starts)} entries for {count} observations")
+        with th.no_grad():
+            distribution, states = self.get_distribution(obs, states, th.from_numpy(starts).to(self.device))
+            actions = distribution.get_actions(deterministic=deterministic)
+        array = actions.cpu().numpy().reshape((-1, *(self.action_space.shape or ())))
+        if isinstance(self.action_space, spaces.Box):
+            # As SB3: squashed actions are scaled to the bounds, others clipped to them.
+            low, high = self.action_space.low, self.action_space.high
+            array = self.unscale_action(array) if self.squash_output else np.clip(array, low, high)
+        return (array if vectorized else array[0]), MemoryState(self.describe_memory(), count, states)
+
+    def warm_up(
+        self,
+        observations: Observation,
+        state: MemoryState | None = None,
+        episode_starts: np.ndarray[Any, Any] | None = None,
+        block: int = 1024,
+    ) -> MemoryState:
+        """Run a prefix through the memory without acting; the state is that of having stepped through it.
+
+        :param observations: (B, T, ...) the T observations of each of B environments
+        :param state: the memory before, None for an empty one
+        :param episode_starts: (B, T) bool; by default no episode starts within the prefix
+        :param block: how many steps at a time
+        :return: the state to pass to ``predict`` with the observation that follows
+        :raises ValueError: if an observation holds a NaN or shapes do not fit
+        """
+        self.set_training_mode(False)
+        check_no_nan("observations", observations)
+        parts = observations if isinstance(observations, dict) else {"": observations}
+        rows, steps = next(iter(parts.values())).shape[:2]
+        states = self._check_state(state, rows)
+        starts = np.zeros((rows, steps), bool) if episode_starts is None else np.asarray(episode_starts, bool)
+        if starts.shape != (rows, steps):
+            raise ValueError(f"episode_starts has shape {starts.shape} for observations of {(rows, steps)}")
+        for begin in range(0, steps, block):
+            piece = {key: part[:, begin : begin + block] for key, part in parts.items()}
+            flat = {key: part.reshape(-1, *part.shape[2:]) for key, part in piece.items()}
+            obs, _ = self.obs_to_tensor(flat if isinstance(observations, dict) else flat[""])
+            with th.no_grad():
+                here = th.from_numpy(starts[:, begin : begin + block]).to(self.device)
+                _, _, states = self._remember(obs, states, here)
+        return MemoryState(self.describe_memory(), rows, states)
+
+    def describe_memory(self) -> str:
+        """What a state must fit: the core, and whether actor and critic share it."""
+        return self.core.describe() + ("" if self.share_memory else " for actor and critic apart")
+
+    def _check_state(self, state: MemoryState | None, batch_size: int) -> CoreStates:
+        if state is None:
+            return self.initial_states(batch_size)
+        if not isinstance(state, MemoryState):
+            raise TypeError(
+                f"state must be what predict returned, or None, got {type(state).__name__}; "
+                "a memory core's state is not an array"
+            )
+        state.check(self.describe_memory(), batch_size, self.device)
+        return state.states
+
+    # -- training ------------------------------------------------------------------------------------------------------
+
+    def evaluate_actions(  # type: ignore[override]
+        self, obs: SequenceBatch, actions: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Whole sequences, with gradients through the memory.
+
+        :param obs: B sequences of T steps
+        :param actions: (B * T, ...), in the order of the observations
+        :return: values (B * T, 1), log-probabilities (B * T,), entropies (B * T,) or None
+        """
+        pi, vf, _ = self._remember(*obs)
+        distribution = self._get_action_dist_from_latent(self.mlp_extractor.forward_actor(pi))
+        values = self.value_net(self.mlp_extractor.forward_critic(vf))
+        return values, distribution.log_prob(actions), distribution.entropy()
+
+
+class MemoryActorCriticCnnPolicy(MemoryActorCriticPolicy):
+    """``MemoryActorCriticPolicy`` for pictures ("CnnPolicy"): SB3's NatureCNN in front of the memory."""
+
+    def __init__(
+        self, *args: Any, features_extractor_class: type[BaseFeaturesExtractor] = NatureCNN, **kwargs: Any
+    ) -> None:
+        super().__init__(*args, features_extractor_class=features_extractor_class, **kwargs)
+
+
+class MemoryMultiInputActorCriticPolicy(MemoryActorCriticPolicy):
+    """``MemoryActorCriticPolicy`` for Dict observations ("MultiInputPolicy"): SB3's CombinedExtractor in front."""
+
+    def __init__(
+        self, *args: Any, features_extractor_class: type[BaseFeaturesExtractor] = CombinedExtractor, **kwargs: Any
+    ) -> None:
+        super().__init__(*args, features_extractor_class=features_extractor_class, **kwargs)
+
