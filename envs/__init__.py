@@ -3,8 +3,6 @@
 As other processes do not know the ids, put the module in front: `gymnasium.make("envs:RMT/Memorize-v0")`.
 """
 
-from envs.recall import make_sb3_vec, register_recall
+from envs.recall import make_sb3_vec
 
 __all__ = ["make_sb3_vec"]
-
-register_recall()

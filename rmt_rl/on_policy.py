@@ -12,6 +12,7 @@ from stable_baselines3.common.buffers import RolloutBuffer
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from stable_baselines3.common.policies import BasePolicy
+from stable_baselines3.common.type_aliases import GymEnv
 from stable_baselines3.common.utils import obs_as_tensor
 from stable_baselines3.common.vec_env import VecEnv
 
@@ -44,8 +45,13 @@ class MemoryOnPolicyAlgorithm(OnPolicyAlgorithm):
     _memory: CoreStates | None = None
     """what the training environments remember, before their next step"""
 
+    @staticmethod
+    def _wrap_env(env: GymEnv, verbose: int = 0, monitor_wrapper: bool = True) -> VecEnv:
+        """SB3's hook for the environment given; its own wrapping would fail on a strange space without naming it."""
+        check_observation_space(env.observation_space)
+        return OnPolicyAlgorithm._wrap_env(env, verbose, monitor_wrapper)
+
     def _setup_model(self) -> None:
-        check_observation_space(self.observation_space)
         if self.rollout_buffer_class is None:
             is_dict = isinstance(self.observation_space, spaces.Dict)
             self.rollout_buffer_class = MemoryDictRolloutBuffer if is_dict else MemoryRolloutBuffer

@@ -33,11 +33,13 @@ _SEED = Parameter("seed", int, low=0)
 
 
 class BatchedTask(Task):
-    """`n_envs` independent episodes of one task, stepped together. Rows are not reset by themselves: see
-    `restart`.
+    """`n_envs` independent episodes of one task, stepped together; unlike the faces it does not restart rows.
 
-    Subclasses declare `PARAMETERS` and `LEVEL`, allocate their hidden state with `_allocate`, and fill in the
-    hooks.
+    Subclasses fill in the hooks of `Task`, from these arrays (N,) and with these means:
+
+    - `now`: the parameters of the running episodes by name; `_size`: the number drawn from their level;
+    - `_t`: steps taken since an episode began; `_keys`: what to draw its randomness from, with `hashing`;
+    - `_allocate`: arrays for a hidden state of their own.
 
     Args:
         n_envs: number of rows, N.
@@ -79,10 +81,12 @@ class BatchedTask(Task):
         probabilities: Sequence[float] | None = None,
         rows: Ints | slice = slice(None),
     ) -> None:
-        """Draw the level of each later episode of the rows from these, with these probabilities (equal if
-        None).
+        """Draw the level of each later episode of the rows from these.
 
-        A level is a number or a (low, high) range, both included, of the parameter `LEVEL`.
+        Args:
+            levels: numbers or (low, high) ranges, both included, of the parameter `LEVEL`.
+            probabilities: one per level, adding up to 1; equal if None.
+            rows: (R,) indices; all if not given.
 
         Raises:
             ValueError: no levels, a bad level, or bad probabilities.
@@ -93,8 +97,8 @@ class BatchedTask(Task):
         """Set constructor arguments for the later episodes of the rows; all of them or, on an error, none.
 
         Raises:
-            ValueError: a value outside its range, an unknown name, or a new value where the spaces depend on
-                it.
+            ValueError: a value outside its range, or a new one where the spaces depend on it.
+            UnknownAttributeError: an unknown name; also a ValueError.
         """
         self.settings.set(rows, values)
 
@@ -103,13 +107,12 @@ class BatchedTask(Task):
     def reset(
         self, seeds: int | Sequence[int | None] | None = None, rows: Ints | None = None
     ) -> Observations:
-        """Begin a new episode in the given rows (all if None) and return the observations of all rows, (N,
-        D).
+        """Begin a new episode and return the observations of all rows, (N, D).
 
         Args:
             seeds: an int seeds row i with `seeds` + i; a sequence holds one seed per row of the task, None to
                 leave a row's stream where it is. A task never seeded before takes fresh entropy.
-            rows: (R,) indices.
+            rows: (R,) indices of the rows to reset; all if None.
 
         Raises:
             ValueError: a negative seed or the wrong number of them.
@@ -171,7 +174,7 @@ class BatchedTask(Task):
         return outcome
 
     def step_and_restart(self, actions: Any) -> tuple[Observations, Outcome, Finished | None]:
-        """`step`, then begin the next episode of the rows that ended; the observations (N, D) come after that."""
+        """`step`, and begin the next episode of rows that ended; the observations (N, D) are those after."""
         outcome = self.step(actions)
         rows = np.flatnonzero(self.ended)
         finished = None
@@ -197,8 +200,7 @@ class BatchedTask(Task):
         """Play `n` steps whose actions have no effect, at once.
 
         Returns:
-            (N, n, D): the present observation and the n - 1 after it. The task is left at the one after
-            those.
+            (N, n, D): the present observation and the n - 1 after it. The next one is then the present one.
 
         Raises:
             ValueError: `n` negative or above the least of `non_reactive_steps()`.

@@ -45,16 +45,12 @@ class Finished(NamedTuple):
 
 
 class Task(ABC):
-    """A task as its author writes it: `PARAMETERS`, `LEVEL`, the sizes, and the hooks below.
-
-    See `BatchedTask` for what the hooks can use: `self.now`, `self._keys`, `self._size`, `self._t`,
-    `self._allocate`.
-    """
+    """A task as its author writes it; `BatchedTask` says what the hooks can use."""
 
     PARAMETERS: ClassVar[tuple[Parameter, ...]]
     """The constructor arguments but the level."""
     LEVEL: ClassVar[Parameter]
-    """The constructor argument that is the difficulty: an integer, or a range from which each episode draws one."""
+    """The constructor argument that is the difficulty: an integer, or a range to draw one from."""
     observation_dim: int
     observation_low: ClassVar[float] = 0.0
     observation_high: ClassVar[float] = 1.0

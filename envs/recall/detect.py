@@ -128,14 +128,16 @@ class DetectAndMemorize(QueryTask):
             row = int((earliest > latest).argmax())
             raise ValueError(f"earliest={earliest[row]:g}: must not be above latest={latest[row]:g}")
 
-    def _make_table(self) -> tuple[Observations, Bools]:
+    def _make_tables(self) -> tuple[Observations, Bools]:
         table = np.zeros((2 * self.cues + 2, self.cues + 2), dtype=np.float32)
         symbols = np.eye(self.cues, dtype=np.float32)
         table[: self.cues, : self.cues] = symbols
         table[self.cues : -2, : self.cues] = symbols
         table[self.cues : -2, -2] = 1.0
         table[-2, -1] = 1.0
-        return table, np.arange(len(table)) < self.cues
+        noisy = np.zeros_like(table, dtype=np.bool_)
+        noisy[: self.cues, : self.cues] = True
+        return table, noisy
 
     def _start(self, rows: Ints) -> None:
         super()._start(rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
@@ -41,7 +42,10 @@ def make_sb3_vec(env_id: str, n_envs: int = 1, seed: int | None = None, **kwargs
         gymnasium.error.Error: an unknown id, with the nearest names.
         ValueError: a parameter outside its range.
     """
-    spec = gym.spec(env_id)
+    module, _, name = env_id.rpartition(":")
+    if module:  # unlike `gymnasium.make`, `gymnasium.spec` does not import it
+        importlib.import_module(module)
+    spec = gym.spec(name)
     if spec.vector_entry_point == "envs.recall.vector_env:RecallVectorEnv":
         from envs.recall.sb3_vec import RecallVecEnv
 

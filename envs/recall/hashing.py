@@ -64,7 +64,7 @@ def uniforms(keys: UInts, stream: int, steps: Ints) -> NDArray[np.float64]:
 
 
 def normals(keys: UInts, stream: int, steps: Ints, size: int) -> NDArray[np.float32]:
-    """Standard normal vectors, (*steps.shape, size), by Box and Muller, from `stream` and the one after it."""
+    """Standard normal vectors, (*steps.shape, size), by Box and Muller, from `stream` and the next."""
     counters = steps[..., None] * size + np.arange(size)
     radius = np.sqrt(-2.0 * np.log1p(-uniforms(keys[..., None], stream, counters)))
     angle = (2.0 * np.pi) * uniforms(keys[..., None], stream + 1, counters)

@@ -100,12 +100,13 @@ class Memorize(QueryTask):
             },
         )
 
-    def _make_table(self) -> tuple[Observations, Bools]:
+    def _make_tables(self) -> tuple[Observations, Bools]:
         self.distractors = int(self.settings.values["distractors"][0])
         stream = self.cues + self.distractors
-        noisy = np.zeros(stream + 2, dtype=np.bool_)
-        noisy[self.cues : stream] = True
-        return np.eye(stream + 2, stream + 1, dtype=np.float32), noisy
+        table = np.eye(stream + 2, stream + 1, dtype=np.float32)
+        noisy = np.zeros_like(table, dtype=np.bool_)
+        noisy[self.cues : stream, :stream] = True
+        return table, noisy
 
     def _stream(self, rows: Ints | slice, steps: Ints) -> Ints:
         symbols = integers(self._keys[rows][:, None], SYMBOL_STREAM, steps, self.distractors)

@@ -26,15 +26,14 @@ NOISE = Parameter("noise", float, low=0.0)
 
 
 class QueryTask(BatchedTask):
-    """`delay` + 1 symbols, one of which is the cue, then a query: the action there answers, and the episode
-    ends.
+    """`delay` + 1 symbols, one of which is the cue, then a query: the answer to it ends the episode.
 
     What is seen is row `symbol` of a table: subclasses build the table and say which symbol comes when. Its
     last two rows are the query and the blank seen after the answer.
     """
 
     LEVEL = Parameter("delay", int, low=1, high=LARGEST)
-    # Observations with noise are clipped to these. The bounds hold without noise too: it may be turned up later.
+    # Observations with noise are clipped to these. They hold without noise too: it may be turned up later.
     observation_low = -10.0
     observation_high = 10.0
     has_flag: ClassVar[bool] = False
@@ -43,14 +42,17 @@ class QueryTask(BatchedTask):
         super().__init__(n_envs, values)
         self.cues: int = int(self.settings.values["cues"][0])
         self.n_actions = self.cues
-        self._table, self._noisy = self._make_table()
+        self._table, self._noisy = self._make_tables()
         self._query = len(self._table) - 2
         self.observation_dim = self._table.shape[1]
         self._cue: Ints = self._allocate("cue", np.int64)
 
     @abstractmethod
-    def _make_table(self) -> tuple[Observations, Bools]:
-        """The observation of each symbol (S, D), and which (S,) are blurred by noise. Component D - 1 asks."""
+    def _make_tables(self) -> tuple[Observations, Bools]:
+        """The observation of each symbol (S, D), and which components of it get noise (S, D).
+
+        Symbols S - 2 and S - 1 are the query and the blank; component D - 1 asks.
+        """
 
     @abstractmethod
     def _stream(self, rows: Ints | slice, steps: Ints) -> Ints:
@@ -88,15 +90,17 @@ class QueryTask(BatchedTask):
         observations = self._table.take(symbols, axis=0)
         noise = self.now["noise"][rows]
         if noise.any():
-            scale = (noise[:, None] * self._noisy[symbols]).astype(np.float32)
-            blur = normals(self._keys[rows][:, None], NOISE_STREAM, steps, self.observation_dim - 1)
-            observations[..., :-1] += scale[..., None] * blur
+            blur = normals(self._keys[rows][:, None], NOISE_STREAM, steps, self.observation_dim)
+            blur *= noise[:, None, None].astype(np.float32)
+            blur *= self._noisy[symbols]
+            observations += blur
             np.clip(observations, self.observation_low, self.observation_high, out=observations)
         return observations
 
     def non_reactive_steps(self) -> Ints:
         """All symbols to come, the present one included: (N,)."""
-        return np.maximum(self._size + 1 - self._t, 0)
+        steps: Ints = np.maximum(self._size + 1 - self._t, 0)
+        return steps
 
     def optimal_action(self, state: Mapping[str, NDArray[Any]] | None = None) -> Ints:
         """The cue, at every step: (N,)."""

@@ -131,17 +131,17 @@ def draw_maze(position: float, side: int, goal: int, start: float, caption: str,
     left, right, middle, arm = 30, 280, 76, 34
     rectangle(picture, middle - 12, left - 14, 25, right - left + 28, PANEL)
     rectangle(picture, middle - arm - 12, right - 14, 2 * arm + 25, 28, PANEL)
-    colour = symbol_colour(0 if goal > 0 else 1, 2)
-    for row in range(10):  # the arrow: a triangle that points to the right goal
-        width = 2 * row + 1
-        top = middle - 5 + row if goal > 0 else middle + 5 - row
-        rectangle(picture, top, left - row, 1, width, colour)
     rectangle(picture, middle + 9, round(left + start * (right - left)) - 6, 3, 13, DIM)
     for which in (1, -1):
         reached = side == which
         mark = DIM if not reached else GOOD if which == goal else BAD
         frame(picture, middle - which * arm - 11, right - 13, 23, 26, 3, mark)
     disc(picture, middle - side * arm, left + position * (right - left), 8, TEXT)
+    colour = symbol_colour(0 if goal > 0 else 1, 2)
+    for row in range(10):  # a triangle that points to the right goal
+        width = 2 * row + 1
+        top = middle - 5 + row if goal > 0 else middle + 5 - row
+        rectangle(picture, top, left - row, 1, width, colour)
     write(picture, f"SEES {caption}", 128, 160, 2, TEXT)
     _draw_progress(picture, progress)
     return picture

@@ -104,7 +104,7 @@ class RecallVecEnv(VecEnv):
         return self.task.non_reactive_steps()
 
     def advance(self, n: int) -> Observations:
-        """Play `n` steps whose actions have no effect: the observations (N, n, D), see `BatchedTask.advance`."""
+        """Play `n` steps whose actions have no effect; observations (N, n, D), see `BatchedTask.advance`."""
         return self.task.advance(n)
 
     def set_levels(self, levels: Sequence[Level], probabilities: Sequence[float] | None = None) -> None:
@@ -183,7 +183,7 @@ class RecallVecEnv(VecEnv):
         return np.arange(self.num_envs)[np.array(list(chosen), dtype=np.int64)]
 
     def _unknown(self, name: str) -> UnknownAttributeError:
+        parameters, methods = ", ".join(self.task.settings.names), ", ".join(self.METHODS)
         return UnknownAttributeError(
-            f"{name!r} is no attribute: there are the parameters {', '.join(self.task.settings.names)} and the "
-            f"methods {', '.join(self.METHODS)}"
+            f"{name!r} is no attribute: there are the parameters {parameters} and the methods {methods}"
         )

@@ -91,8 +91,8 @@ class Settings:
             checked = self._parameters[name].check(value)
             if self._parameters[name].fixed and checked != self._values[name][0]:
                 raise ValueError(
-                    f"{name}={value!r}: the spaces depend on {name}, so it stays {self._values[name][0]}; make a "
-                    "new environment for another value"
+                    f"{name}={value!r}: must stay {self._values[name][0]}, as the spaces depend on it; make "
+                    "another environment"
                 )
             changed[name] = self._values[name].copy()
             changed[name][rows] = checked

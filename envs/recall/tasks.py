@@ -55,7 +55,7 @@ def check_options(options: dict[str, Any] | None) -> None:
         raise ValueError(f"options={options!r}: there are none; use set_parameters() or set_levels()")
 
 
-def observation_space(task: BatchedTask) -> gym.spaces.Box:
+def observation_space(task: BatchedTask) -> gym.spaces.Box[np.float32]:
     """The space of one row's observations."""
     return gym.spaces.Box(task.observation_low, task.observation_high, (task.observation_dim,), np.float32)
 

@@ -63,7 +63,7 @@ _SEEN = ("cue up", "cue down", "corridor", "junction", "goal")
 
 
 class TMazePolicy(ScriptedPolicy["TMaze"]):
-    """Looks for the cue, walks to the junction, turns as the cue said; without memory, walks there and turns up."""
+    """Looks for the cue, walks to the junction, turns as the cue said; without memory, walks and turns up."""
 
     def write(self, memory: Ints, observations: NDArray[np.float32]) -> None:
         """Remember the cue: 0 for up, 1 for down."""

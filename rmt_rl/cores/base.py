@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -37,8 +38,10 @@ class MemoryCore(nn.Module, ABC, Generic[StateT]):
     def __init__(self, input_dim: int, output_dim: int) -> None:
         super().__init__()
         # SB3 hands over numpy integers for some observation spaces; torch's recurrent layers reject them.
-        self.input_dim = require_positive("input_dim", int(input_dim))
-        self.output_dim = require_positive("output_dim", int(output_dim))
+        self.input_dim, self.output_dim = (
+            require_positive(name, int(value) if isinstance(value, np.integer) else value)
+            for name, value in (("input_dim", input_dim), ("output_dim", output_dim))
+        )
 
     @abstractmethod
     def initial_state(self, batch_size: int) -> StateT:
@@ -83,6 +86,8 @@ class MemoryCore(nn.Module, ABC, Generic[StateT]):
             raise ValueError(
                 f"inputs must be (rows, steps >= 1, {self.input_dim}) for this core, got shape {tuple(inputs.shape)}"
             )
+        if not inputs.is_floating_point():
+            raise ValueError(f"inputs must be floating-point features, got {inputs.dtype}")
         if episode_starts.dtype != torch.bool or episode_starts.shape != inputs.shape[:2]:
             raise ValueError(
                 f"episode_starts must be bool of shape {tuple(inputs.shape[:2])}, "

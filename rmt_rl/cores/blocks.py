@@ -125,6 +125,8 @@ def make_blocks(
         require_positive("feedforward", feedforward)
     if not 0.0 <= dropout < 1.0:
         raise ValueError(f"dropout must be in [0, 1), got {dropout}")
+    if isinstance(persistent_tokens, bool) or not isinstance(persistent_tokens, int):
+        raise TypeError(f"persistent_tokens must be an integer of at least 0, got {persistent_tokens!r}")
     if persistent_tokens < 0:
         raise ValueError(f"persistent_tokens must be 0 or more, got {persistent_tokens}")
     hidden = 4 * width if feedforward is None else feedforward

@@ -23,6 +23,10 @@ from rmt_rl.cores.blocks import Block, make_blocks
 from rmt_rl.cores.segments import Ints, Segments, find_segments, invert, pick, step_slots, to_device
 
 
+CALL_TOKENS = 512
+"""How many tokens cost about as much as running one group of segments more."""
+
+
 class RMTState(NamedTuple):
     """What an RMT remembers; of constant size. W is 0 for ``rmt``."""
 
@@ -141,9 +145,9 @@ class RMT(MemoryCore[RMTState]):
             context = Context(*(leaf[rows] for leaf in state[1:]))
             memory = memory.index_copy(0, rows, self._next_memory(memory[rows], self._write(memory[rows], context)))
             window = window.index_copy(0, rows, self._window_after(window[rows]))
-        # Selecting also copies: what follows may write into these.
-        keys = torch.where(expand_rows(opening, keys), 0.0, keys)
-        values = torch.where(expand_rows(opening, values), 0.0, values)
+        # Emptying also copies: what follows may write into these.
+        opened = opening.nonzero().squeeze(1)
+        keys, values = keys.index_fill(0, opened, 0.0), values.index_fill(0, opened, 0.0)
         if len(rows) and self.memory_length:
             recent = slice(self.memory_tokens, self.memory_tokens + self.memory_length)
             keys[rows, :, :, recent] = context.keys[..., -self.memory_length :, :].detach()
@@ -210,12 +214,9 @@ class RMT(MemoryCore[RMTState]):
         written, context = state.memory[:0], Context(*(leaf[:0] for leaf in state[1:]))
         for depth in range(int(plan.depth.max()) + 1):
             here = np.flatnonzero(plan.depth == depth)
-            if depth == 0:
-                continuing = here[plan.slot[here] > 0]
-                opening = here[plan.slot[here] == 0]
-                groups = [(which, which is opening) for which in (continuing, opening) if len(which)]
-            else:
-                groups = [(here, True)]
+            continues = plan.slot[here] > 0
+            parts = [(here[continues], False), (here[~continues], True)]
+            groups = [(which, opens) for part, opens in parts for which in self._alike(plan, part)]
             place[np.concatenate([which for which, _ in groups])] = np.arange(len(here))
             done: list[tuple[Tensor, Context]] = []
             for which, opens in groups:
@@ -238,6 +239,21 @@ class RMT(MemoryCore[RMTState]):
             context = Context(*(torch.cat(leaves) for leaves in zip(*(c for _, c in done), strict=True)))
         inverse = to_device(invert(np.concatenate(sources), rows * steps), inputs)
         return torch.cat(outputs)[inverse].unflatten(0, (rows, steps)), final.state()
+
+    def _alike(self, plan: Segments, which: Ints) -> list[Ints]:
+        """Group segments that need about as many tokens, so that short ones are not padded to the length of full ones."""
+        tokens = (plan.slot + plan.length + self.memory_tokens * plan.followed)[which]
+        order = np.argsort(-tokens, kind="stable")
+        which, tokens = which[order], tokens[order]
+        groups, begin = [], 0
+        while begin < len(which):
+            # Going on with half the tokens saves this padding; below a few hundred tokens a call of its own costs more.
+            end = begin + int(np.searchsorted(-tokens[begin:], -(tokens[begin] // 2)))
+            saved = int((tokens[begin] - tokens[end:]).sum())
+            end = end if saved > CALL_TOKENS else len(which)
+            groups.append(which[begin:end])
+            begin = end
+        return groups
 
     def _from_state(self, group: Segments, state: RMTState, opens: bool) -> tuple[Tensor, Context]:
         """Memory and context of segments of depth 0: the row's state, or the initial one where an episode begins."""

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from rmt_rl.cores.base import MemoryCore, expand_rows, require_positive
+from rmt_rl.cores.base import MemoryCore, require_positive
 from rmt_rl.cores.blocks import Block, RelativePositions, make_blocks
 from rmt_rl.cores.segments import find_spans, invert, step_slots, to_device
 
@@ -83,28 +83,31 @@ class TransformerXL(MemoryCore[XLState]):
         x = self.encode(inputs)
         starts = episode_starts[:, 0]
         if steps == 1:
-            z, after = self._run(x, self._select(state, starts), torch.ones_like(state.count))
-            return z, after
+            return self._run(x, self._select(state, starts), torch.ones_like(state.count))
         spans = find_spans(episode_starts)
         index = step_slots(spans, int(spans.length.max()), nothing=rows * steps)
         padded = F.pad(x.flatten(0, 1), (0, 0, 0, 1))[to_device(index, x)]
         row, fresh = to_device(spans.row, x), to_device(spans.fresh, x)
         begin = self._select(XLState(*(leaf[row] for leaf in state)), fresh)
-        z, after = self._run(padded, begin, to_device(spans.length, x))
-        inverse = to_device(invert(index.reshape(-1), rows * steps), x)
         last = to_device(np.flatnonzero(spans.last), x)
-        return z.flatten(0, 1)[inverse].unflatten(0, (rows, steps)), XLState(*(leaf[last] for leaf in after))
+        z, after = self._run(padded, begin, to_device(spans.length, x), last)
+        inverse = to_device(invert(index.reshape(-1), rows * steps), x)
+        return z.flatten(0, 1)[inverse].unflatten(0, (rows, steps)), after
 
     def _select(self, state: XLState, fresh: Tensor) -> XLState:
         """Empty the cache of the rows that begin an episode."""
-        keys, values = (leaf.detach().masked_fill(expand_rows(fresh, leaf), 0.0) for leaf in state[:2])
+        rows = fresh.nonzero().squeeze(1)
+        keys, values = (leaf.detach().index_fill(0, rows, 0.0) for leaf in state[:2])
         return XLState(keys, values, state.count.masked_fill(fresh, 0))
 
-    def _run(self, z: Tensor, begin: XLState, length: Tensor) -> tuple[Tensor, XLState]:
+    def _run(
+        self, z: Tensor, begin: XLState, length: Tensor, last: Tensor | None = None
+    ) -> tuple[Tensor, XLState]:
         """Sequences that no episode start cuts.
 
         :param z: (B, T, D), rows padded at their end
         :param length: (B,) how many of the T steps are real
+        :param last: the rows whose state afterwards is wanted, by default all
         """
         window, steps = self.memory_length, z.shape[1]
         # Long sequences attend in chunks of a window each, so that the cost grows with T * W and not with T * T.
@@ -113,7 +116,8 @@ class TransformerXL(MemoryCore[XLState]):
         z = F.pad(z, (0, 0, 0, chunks * chunk - steps))
         visible = self._visible(begin.count, chunk, chunks)
         # The cache after each row's last real step.
-        latest = length[:, None] + torch.arange(window, device=z.device)
+        wanted = length if last is None else length[last]
+        latest = wanted[:, None] + torch.arange(window, device=z.device)
         cached: list[list[Tensor]] = [[], []]
         for layer, block in enumerate(self.blocks):
             query, key, value = block.project(z)
@@ -122,11 +126,15 @@ class TransformerXL(MemoryCore[XLState]):
                 for leaf, fresh in ((begin.keys, key), (begin.values, value))
             )
             for leaves, leaf in zip(cached, (key, value), strict=True):
-                index = latest[:, None, :, None].expand(-1, leaf.shape[1], -1, leaf.shape[3])
-                leaves.append(leaf.detach().gather(2, index))
+                leaf = leaf.detach() if last is None else leaf.detach()[last]
+                if steps == 1:
+                    leaves.append(leaf[:, :, 1:])
+                else:
+                    index = latest[:, None, :, None].expand(-1, leaf.shape[1], -1, leaf.shape[3])
+                    leaves.append(leaf.gather(2, index))
             z = self._attend(block, z, query, key, value, visible, chunk)
         keys, values = (torch.stack(leaves, dim=1) for leaves in cached)
-        count = (begin.count + length).clamp(max=window)
+        count = ((begin.count if last is None else begin.count[last]) + wanted).clamp(max=window)
         return self.norm(z[:, :steps]), XLState(keys, values, count)
 
     def _attend(

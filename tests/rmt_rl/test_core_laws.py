@@ -122,11 +122,6 @@ def test_no_gradient_from_the_past_to_the_future(case: Case, run: Run, data: st.
 # -- 3: reset isolation ------------------------------------------------------------------------------------------------
 
 
-def since_last_reset(starts: Tensor) -> Tensor:
-    """(B, T) bool: the steps at and after the row's last episode start, none in a row without one."""
-    return starts.flip(1).long().cumsum(1).flip(1) - starts.long() == 0 if starts.any() else starts
-
-
 def reset_at(starts: Tensor, row: int) -> int | None:
     """When the row's last episode starts."""
     found = starts[row].nonzero()
@@ -169,7 +164,9 @@ def test_no_gradient_crosses_a_reset(case: Case, run: Run) -> None:
     x, state = x.clone().requires_grad_(), requiring_grad(state)
     outputs, last = core(x, state, starts)
     after = after_reset(starts)
-    loss = outputs[after].square().sum() + sum(leaf[starts.any(1)].square().sum() for leaf in float_leaves(last))
+    loss = outputs[after].square().sum() + sum(
+        leaf[starts.any(1)].square().sum() for leaf in float_leaves(last)
+    )
     grad, *state_grads = gradients(loss, [x, *float_leaves(state)])
     assert not grad[~after].any()
     assert grad[after].any()
@@ -195,7 +192,9 @@ def test_nan_does_not_cross_a_reset(case: Case, stepwise: bool, run: Run) -> Non
 @every_case
 @few
 @given(run=runs(), data=st.data())
-def test_nan_in_a_replaced_state_leaves_the_gradients_alone(case: Case, run: Run, data: st.DataObject) -> None:
+def test_nan_in_a_replaced_state_leaves_the_gradients_alone(
+    case: Case, run: Run, data: st.DataObject
+) -> None:
     core, x, state, starts = prepare(case, torch.float64, run)
     reset = torch.tensor(data.draw(st.lists(st.booleans(), min_size=len(x), max_size=len(x)), label="reset"))
     starts[:, 0] = reset
@@ -305,7 +304,9 @@ def test_interleaved_streams_do_not_mix(case: Case, stepwise: bool) -> None:
     pieces: list[list[Tensor]] = [[], []]
     for piece in torch.arange(9).split(2):
         for which in (0, 1):
-            out, states[which] = play(core, streams[which][:, piece], states[which], starts[:, piece], stepwise)
+            out, states[which] = play(
+                core, streams[which][:, piece], states[which], starts[:, piece], stepwise
+            )
             pieces[which].append(out)
     for expected, outputs in zip(alone, pieces, strict=True):
         assert_close(torch.cat(outputs, dim=1), expected)
@@ -316,5 +317,9 @@ def test_initial_states_are_alike(case: Case) -> None:
     core = case.build()
     one, many = core.initial_state(1), core.initial_state(4)
     assert_states_close(many, rows_of(one, [0, 0, 0, 0]))
-    _, after = core(torch.randn(4, 2, INPUT_DIM, dtype=torch.float64), many, torch.zeros(4, 2, dtype=torch.bool))
-    assert [(leaf.shape, leaf.dtype) for leaf in leaves(after)] == [(leaf.shape, leaf.dtype) for leaf in leaves(many)]
+    _, after = core(
+        torch.randn(4, 2, INPUT_DIM, dtype=torch.float64), many, torch.zeros(4, 2, dtype=torch.bool)
+    )
+    assert [(leaf.shape, leaf.dtype) for leaf in leaves(after)] == [
+        (leaf.shape, leaf.dtype) for leaf in leaves(many)
+    ]

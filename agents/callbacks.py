@@ -1,0 +1,58 @@
+"""Callbacks that a training by a recipe needs beside its curriculum."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rmt_rl import MemoryPPO
+from stable_baselines3.common.callbacks import BaseCallback
+
+
+class Checkpoints(BaseCallback):
+    """Calls ``save`` every so many steps, between an update and the next rollout.
+
+    :param save: writes the checkpoint
+    :param every: steps of training between two of them, all environments together
+    """
+
+    model: MemoryPPO
+
+    def __init__(self, save: Callable[[MemoryPPO], object], every: int) -> None:
+        super().__init__()
+        if every < 1:
+            raise ValueError(f"checkpoints must be at least 1 step apart, got {every}")
+        self.save, self.every = save, every
+        self.last = 0
+
+    def _on_training_start(self) -> None:
+        self.last = self.num_timesteps
+
+    def _on_rollout_start(self) -> None:
+        # Here the model has learnt from all that it has seen, and its memories are those of the next step.
+        if self.model.num_timesteps >= self.last + self.every:
+            self.last = self.model.num_timesteps
+            self.save(self.model)
+
+    def _on_step(self) -> bool:
+        return True
+
+
+class EntropySchedule(BaseCallback):
+    """Changes the weight of the entropy bonus linearly over the training.
+
+    :param start: weight at the beginning
+    :param end: weight at the end
+    """
+
+    model: MemoryPPO
+
+    def __init__(self, start: float, end: float) -> None:
+        super().__init__()
+        self.start, self.end = start, end
+
+    def _on_rollout_start(self) -> None:
+        remaining = max(0.0, self.model._current_progress_remaining)
+        self.model.ent_coef = self.end + (self.start - self.end) * remaining
+
+    def _on_step(self) -> bool:
+        return True

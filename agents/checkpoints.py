@@ -1,0 +1,132 @@
+"""Checkpoints: a folder each, written whole or not at all.
+
+A run's folder holds ``checkpoints/<steps>/`` with
+
+- ``model.zip``: the model, as ``MemoryPPO.load`` takes it, in any project;
+- ``recipe.json``: what it was trained by;
+- ``state.json``: steps of training and where the curriculum stood.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from rmt_rl import MemoryPPO
+from stable_baselines3.common.vec_env import VecEnv
+
+from agents.recipes import Recipe, recipe_from_json, recipe_to_json
+
+FOLDER = "checkpoints"
+MODEL, RECIPE, STATE = "model.zip", "recipe.json", "state.json"
+DIGITS = 9
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint on disk, its JSON read."""
+
+    path: Path
+    recipe: Recipe
+    steps: int
+    curriculum: dict[str, Any]
+    """what ``CurriculumCallback.load_state_dict`` takes"""
+
+    @property
+    def run(self) -> Path:
+        """The folder of the run that it belongs to."""
+        return self.path.parent.parent
+
+    def load_model(self, env: VecEnv | None = None, device: str = "auto") -> MemoryPPO:
+        """Load the model.
+
+        :param env: environments to go on training in
+        :raises ValueError: if the file is damaged, or holds something else than such a model
+        """
+        file = self.path / MODEL
+        try:
+            model: MemoryPPO = MemoryPPO.load(file, env=env, device=device)
+        # What SB3 and torch raise for a foreign or damaged file, depending on where they stumble.
+        except (
+            AttributeError, AssertionError, EOFError, ImportError, KeyError, RuntimeError, TypeError, ValueError,
+            pickle.UnpicklingError, zipfile.BadZipFile,
+        ) as error:  # fmt: skip
+            raise ValueError(f"{file} is damaged, or no model of MemoryPPO: {error}") from error
+        return model
+
+
+def save_checkpoint(run: Path, model: MemoryPPO, recipe: Recipe, curriculum: dict[str, Any]) -> Path:
+    """Write a checkpoint of the model's present step into a run's folder, and return where.
+
+    What is there under the final name is always whole: the folder is filled under another name first.
+    """
+    path = run / FOLDER / f"{model.num_timesteps:0{DIGITS}d}"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=path.parent))
+    try:
+        draft.chmod(0o755)
+        model.save(draft / MODEL)
+        state = {"steps": model.num_timesteps, "curriculum": curriculum}
+        (draft / RECIPE).write_text(json.dumps(recipe_to_json(recipe), indent=2) + "\n")
+        (draft / STATE).write_text(json.dumps(state, indent=2) + "\n")
+        if path.exists():
+            shutil.rmtree(path)
+        os.rename(draft, path)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    return path
+
+
+def checkpoints_of(run: Path) -> list[Path]:
+    """The checkpoints in a run's folder, oldest first."""
+    return sorted(
+        (path for path in (run / FOLDER).glob("[0-9]*") if path.name.isdecimal()), key=lambda path: int(path.name)
+    )
+
+
+def find_checkpoint(path: Path) -> Checkpoint:
+    """Read a checkpoint's folder, or the newest checkpoint of a run's folder; a ``model.zip`` stands for its folder.
+
+    :raises ValueError: if there is none, or its files are damaged or something else
+    """
+    if path.name == MODEL:
+        path = path.parent
+    if not path.is_dir():
+        raise ValueError(f"there is no folder {path}: give a checkpoint's or a run's")
+    if not (path / STATE).exists():
+        found = checkpoints_of(path)
+        if not found:
+            raise ValueError(
+                f"{path} holds neither a checkpoint ({MODEL}, {RECIPE}, {STATE}) nor a run's {FOLDER}/ with one in it"
+            )
+        path = found[-1]
+    recipe = _read(path / RECIPE, recipe_from_json)
+    steps, curriculum = _read(path / STATE, _state_from_json)
+    if not (path / MODEL).exists():
+        raise ValueError(f"{path} is not whole: there is no {MODEL}")
+    return Checkpoint(path, recipe, steps, curriculum)
+
+
+def _state_from_json(data: Any) -> tuple[int, dict[str, Any]]:
+    if not isinstance(data, dict) or type(data.get("steps")) is not int or not isinstance(data.get("curriculum"), dict):
+        raise ValueError("it must hold steps and curriculum")
+    return data["steps"], data["curriculum"]
+
+
+def _read(file: Path, convert: Callable[[Any], T]) -> T:
+    try:
+        return convert(json.loads(file.read_text()))
+    except FileNotFoundError as error:
+        raise ValueError(f"{file.parent} is not whole: there is no {file.name}") from error
+    except ValueError as error:  # JSON's own errors are of this kind too
+        raise ValueError(f"{file} is damaged, or of something else: {error}") from error

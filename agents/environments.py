@@ -1,0 +1,82 @@
+"""Environments by id, as vectors for Stable-Baselines3."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from difflib import get_close_matches
+from functools import partial
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.envs.registration import EnvSpec
+from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv, VecMonitor
+
+from agents.levels import Level
+from agents.recipes import Recipe
+
+EVALUATION_SEED = 2**30
+"""The first seed of evaluation: beyond those of every training."""
+
+
+def find_spec(env_id: str) -> EnvSpec:
+    """Look an environment up, importing the module in front of its id.
+
+    :raises ValueError: for an unknown id or module, with the nearest ids
+    """
+    try:
+        return gym.spec(env_id)
+    except (gym.error.Error, ModuleNotFoundError) as error:
+        module, _, name = env_id.rpartition(":")
+        near = get_close_matches(name, gym.registry, n=3, cutoff=0.5)
+        prefix = f"{module}:" if module in sys.modules else ""
+        hint = f"; did you mean {' or '.join(prefix + other for other in near)}?" if near else ""
+        raise ValueError(f"unknown environment {env_id!r}{hint} ({error})") from error
+
+
+def make_vec(env_id: str, n_envs: int, seed: int, **kwargs: Any) -> VecEnv:
+    """Make a vector of environments that reports each episode's return.
+
+    Where the module in front of the id has a function ``make_sb3_vec(env_id, n_envs, seed, **kwargs)``, as ``envs``
+    does for its batched tasks, that makes it; else it is SB3's ``DummyVecEnv``.
+
+    :param n_envs: number of environments, N
+    :param seed: environment i is seeded with ``seed`` + i at its first reset
+    :param kwargs: arguments of the environment
+    :raises ValueError: for an unknown id
+    """
+    find_spec(env_id)
+    module = sys.modules.get(env_id.rpartition(":")[0])
+    make_own = getattr(module, "make_sb3_vec", None)
+    if make_own is not None:
+        own: VecEnv = make_own(env_id, n_envs, seed, **kwargs)
+        return own
+    # Gymnasium's checker would look at every step of every environment.
+    vec_env = VecMonitor(DummyVecEnv([partial(gym.make, env_id, disable_env_checker=True, **kwargs)] * n_envs))
+    vec_env.seed(seed)
+    return vec_env
+
+
+def training_seed(seed: int, steps: int) -> int:
+    """Seed of the first environment of a training that is begun, or taken up again, after so many steps.
+
+    Trainings with other seeds play other episodes, and so does each part of one. It is below 2**29, so that, with the
+    number of environments added, it does not come near ``EVALUATION_SEED``.
+    """
+    return int(np.random.SeedSequence((seed, steps)).generate_state(1)[0]) >> 3
+
+
+def make_env(recipe: Recipe, n_envs: int, seed: int) -> VecEnv:
+    """A recipe's environments, at the first level until told otherwise; see ``make_vec``."""
+    env = make_vec(recipe.env_id, n_envs, seed, **recipe.make_env_kwargs())
+    set_levels(env, recipe.levels[:1])
+    return env
+
+
+def set_levels(env: VecEnv, levels: Sequence[Level]) -> None:
+    """Play every later episode at one of these levels.
+
+    :raises ValueError: if the environments have no such levels
+    """
+    env.env_method("set_levels", list(levels))

@@ -1,0 +1,247 @@
+"""Recipes: for each task what it takes to train an agent on it, as rows of data.
+
+A recipe says which environment, which memory and which settings of PPO. ``dataclasses.replace`` makes another
+one of it, and ``scripts/train.py`` takes each field as an option.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any
+
+from rmt_rl import CORES
+from rmt_rl.features import IdEmbeddingExtractor
+
+from agents.levels import Level, level_from_json
+
+Value = int | float | bool | str
+
+CORE_DEFAULTS: dict[str, dict[str, Value]] = {
+    "rmt": dict(width=64, layers=2, heads=4, memory_tokens=4),
+    "rmt_xl": dict(width=64, layers=2, heads=4, memory_tokens=4, memory_length=16),
+    "xl": dict(width=64, layers=2, heads=4, memory_length=64),
+    "gru": dict(width=128, layers=1),
+    "lstm": dict(width=128, layers=1),
+    "none": dict(width=64, layers=2),
+}
+"""Sizes at which the cores are alike in cost, for every recipe; ``core_kwargs`` go over them."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How to train an agent on one task."""
+
+    env_id: str
+    """environment, with the module that registers it in front"""
+    levels: tuple[Level, ...]
+    """curriculum: difficulties, easiest first; the next one comes once the present one is solved"""
+    evaluation_levels: tuple[Level, ...] = ()
+    """difficulties beyond the last of the curriculum to measure success at"""
+    env_kwargs: dict[str, Value] = field(default_factory=dict)
+    """further arguments of the environment"""
+
+    core: str = "rmt"
+    """memory core"""
+    segment_length: int = 16
+    """steps of a segment, for cores that have segments"""
+    core_kwargs: dict[str, Value] = field(default_factory=dict)
+    """options of the core that differ from this project's defaults for it"""
+    share_memory: bool = True
+    """one memory for actor and critic, or one each"""
+    heads: tuple[int, ...] = (64,)
+    """widths of the hidden layers behind the memory, for actor and critic each"""
+
+    total_steps: int = 1_000_000
+    """steps of training, all environments together"""
+    n_envs: int = 64
+    """environments side by side"""
+    n_steps: int = 128
+    """steps of each between two updates"""
+    sequence_length: int = 128
+    """steps of a training sequence: how far gradients reach back"""
+    n_minibatches: int = 4
+    """parts that the steps between two updates are cut into"""
+    n_epochs: int = 4
+    """times that each part is used"""
+    learning_rate: float = 1e-3
+    """step size of Adam at the beginning"""
+    final_learning_rate: float = 0.0
+    """and at the end; linear between"""
+    gamma: float = 0.99
+    """discount"""
+    gae_lambda: float = 0.95
+    """lambda of generalised advantage estimation"""
+    clip_range: float = 0.2
+    """PPO's clipping of the ratio of probabilities"""
+    ent_coef: float = 0.01
+    """weight of the entropy bonus at the beginning"""
+    final_ent_coef: float | None = None
+    """and at the end, linear between; None keeps it as it is"""
+    vf_coef: float = 0.5
+    """weight of the critic's loss"""
+    max_grad_norm: float = 0.5
+    """bound of the gradient's norm"""
+    target_kl: float | None = None
+    """ends an update early once the policy has moved this far"""
+
+    threshold: float = 0.93
+    """success rate at which a difficulty counts as solved"""
+    window: int = 200
+    """last episodes of it over which that rate is taken"""
+    easier: float = 0.25
+    """share of the episodes that are drawn from easier difficulties"""
+    stop_when_solved: bool = False
+    """end the training once the last difficulty is solved"""
+    seed: int = 0
+    """of the weights, the actions and the environments"""
+
+    def __post_init__(self) -> None:
+        if not self.levels:
+            raise ValueError("levels must hold at least one difficulty, got none")
+        if self.seed < 0:
+            raise ValueError(f"seed must be at least 0, got {self.seed}")
+        for name in ("total_steps", "n_envs", "n_steps", "n_minibatches"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if self.n_envs * self.n_steps % self.n_minibatches:
+            raise ValueError(
+                f"n_minibatches={self.n_minibatches} does not divide the {self.n_envs * self.n_steps} steps between "
+                "two updates (n_envs * n_steps)"
+            )
+
+    @property
+    def batch_size(self) -> int:
+        """Steps of a minibatch."""
+        return self.n_envs * self.n_steps // self.n_minibatches
+
+    def make_env_kwargs(self) -> dict[str, Any]:
+        """Arguments of the environment."""
+        return dict(self.env_kwargs)
+
+    def make_core_kwargs(self) -> dict[str, Any]:
+        """Options of the core: this project's defaults for it, with the recipe's own over them."""
+        defaults = dict(CORE_DEFAULTS.get(self.core, {}))
+        if self.core in CORES and "segment_length" in inspect.signature(CORES[self.core]).parameters:
+            defaults["segment_length"] = self.segment_length
+        return defaults | self.core_kwargs
+
+    def make_policy_kwargs(self) -> dict[str, Any]:
+        """Arguments of the policy."""
+        return dict(
+            core=self.core,
+            core_kwargs=self.make_core_kwargs(),
+            share_memory=self.share_memory,
+            net_arch=dict(pi=list(self.heads), vf=list(self.heads)),
+        )
+
+
+@dataclass(frozen=True)
+class MiniGridRecipe(Recipe):
+    """How to train an agent on a MiniGrid task: ids are embedded."""
+
+    view_size: int = 7
+    """side of the agent's view, odd"""
+    max_steps: int | None = None
+    """time limit of an episode; None for the task's own"""
+
+    def make_env_kwargs(self) -> dict[str, Any]:
+        return dict(self.env_kwargs) | dict(view_size=self.view_size, max_steps=self.max_steps)
+
+    def make_policy_kwargs(self) -> dict[str, Any]:
+        return super().make_policy_kwargs() | dict(features_extractor_class=IdEmbeddingExtractor)
+
+
+def spans(first: int, last: int, segment_length: int = 16) -> tuple[tuple[int, int], ...]:
+    """Ranges of delays such that cue and query lie ``first``, ..., ``last`` segments apart, both counted.
+
+    The cue is at step 0 and the query at step delay + 1.
+    """
+    return tuple(
+        (max(1, segment_length * (count - 1) - 1), segment_length * count - 2) for count in range(first, last + 1)
+    )
+
+
+def longest(segments: int, segment_length: int = 16) -> int:
+    """The longest delay at which cue and query lie that many segments apart, both counted."""
+    return segment_length * segments - 2
+
+
+def _minigrid(*levels: str, **settings: Any) -> MiniGridRecipe:
+    """A row for MiniGrid's memory task up to a size: what those rows share."""
+    shared = dict(
+        env_id="envs.minigrid:RMT/MiniGrid-Memory-v0",
+        segment_length=32,
+        total_steps=2_000_000,
+        n_envs=32,
+        n_minibatches=8,
+        learning_rate=3e-4,
+        final_learning_rate=3e-4,
+        ent_coef=0.02,
+    )
+    return MiniGridRecipe(levels=levels, **{**shared, **settings})
+
+
+RECIPES: dict[str, Recipe] = {
+    "memorize": Recipe(
+        env_id="envs:RMT/Memorize-v0",
+        levels=spans(1, 7),
+        evaluation_levels=(longest(1), longest(7), longest(64), longest(512)),
+    ),
+    "detect": Recipe(
+        env_id="envs:RMT/DetectAndMemorize-v0",
+        levels=spans(1, 7),
+        evaluation_levels=(longest(1), longest(7), longest(64), longest(512)),
+    ),
+    "tmaze": Recipe(
+        env_id="envs:RMT/TMaze-v0",
+        levels=((1, 6), (7, 14), *((low + 1, high + 1) for low, high in spans(2, 7))),
+        evaluation_levels=(15, 111, 1023),
+    ),
+    "minigrid-memory-s9": _minigrid("S7", "S9", view_size=3, max_steps=96, total_steps=1_500_000),
+    "minigrid-memory-s11": _minigrid("S7", "S9", "S11"),
+    "minigrid-memory-s13": _minigrid("S7", "S9", "S11", "S13"),
+    "minigrid-memory-s17random": _minigrid("S7", "S9", "S11", "S13", "S17Random"),
+}
+"""By name, as ``scripts/train.py`` takes them."""
+
+
+def get_recipe(name: str) -> Recipe:
+    """Look a recipe up.
+
+    :raises ValueError: for an unknown name, with the nearest ones
+    """
+    if name not in RECIPES:
+        near = get_close_matches(name, RECIPES, n=3, cutoff=0.4)
+        hint = f"; did you mean {' or '.join(near)}?" if near else ""
+        raise ValueError(f"unknown recipe {name!r}: there are {', '.join(RECIPES)}{hint}")
+    return RECIPES[name]
+
+
+def recipe_to_json(recipe: Recipe) -> dict[str, Any]:
+    """Every field, and which kind of recipe it is, as JSON can keep them."""
+    return {"kind": type(recipe).__name__, **dataclasses.asdict(recipe)}
+
+
+def recipe_from_json(data: Any) -> Recipe:
+    """Read what ``recipe_to_json`` gave.
+
+    :raises ValueError: for anything else
+    """
+    kinds = {kind.__name__: kind for kind in (Recipe, MiniGridRecipe)}
+    if not isinstance(data, dict) or data.get("kind") not in kinds:
+        raise ValueError(f"a recipe must be an object whose kind is one of {', '.join(kinds)}, got {str(data):.80}")
+    kind = kinds[data["kind"]]
+    values = {name: value for name, value in data.items() if name != "kind"}
+    if unknown := values.keys() - {item.name for item in dataclasses.fields(kind)}:
+        raise ValueError(f"a {kind.__name__} has no {', '.join(sorted(unknown))}")
+    for name in ("levels", "evaluation_levels"):
+        values[name] = tuple(level_from_json(level) for level in values.get(name, ()))
+    if "heads" in values:
+        values["heads"] = tuple(values["heads"])
+    try:
+        return kind(**values)
+    except TypeError as error:
+        raise ValueError(f"the recipe is not whole: {error}") from error

@@ -1,0 +1,169 @@
+"""Training by a recipe: environments, model, curriculum, checkpoints, logs; and going on where it was left."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gymnasium import spaces
+from rmt_rl import MemoryPPO
+from rmt_rl.callbacks import CurriculumCallback
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.logger import Logger, make_output_format
+from stable_baselines3.common.utils import LinearSchedule
+from stable_baselines3.common.vec_env import VecEnv
+
+from agents.callbacks import Checkpoints, EntropySchedule
+from agents.checkpoints import Checkpoint, save_checkpoint
+from agents.environments import make_env, training_seed
+from agents.recipes import Recipe
+
+LOGS = "logs"
+STEPS = "time/total_timesteps"
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a training leaves behind."""
+
+    model: MemoryPPO
+    curriculum: CurriculumCallback
+    checkpoint: Path
+    finished: bool
+    """false if it was interrupted"""
+
+
+def build_model(recipe: Recipe, env: VecEnv, device: str = "auto") -> MemoryPPO:
+    """A model that has learnt nothing yet.
+
+    :raises ValueError: if an option of the recipe is out of range, or some do not fit each other
+    """
+    rate: Any = recipe.learning_rate
+    if recipe.final_learning_rate != rate:
+        # A class of SB3's, so that the model can be loaded anywhere.
+        rate = LinearSchedule(recipe.learning_rate, recipe.final_learning_rate, 1.0)
+    return MemoryPPO(
+        "MultiInputPolicy" if isinstance(env.observation_space, spaces.Dict) else "MlpPolicy",
+        env,
+        learning_rate=rate,
+        n_steps=recipe.n_steps,
+        batch_size=recipe.batch_size,
+        sequence_length=recipe.sequence_length,
+        n_epochs=recipe.n_epochs,
+        gamma=recipe.gamma,
+        gae_lambda=recipe.gae_lambda,
+        clip_range=recipe.clip_range,
+        ent_coef=recipe.ent_coef,
+        vf_coef=recipe.vf_coef,
+        max_grad_norm=recipe.max_grad_norm,
+        target_kl=recipe.target_kl,
+        policy_kwargs=recipe.make_policy_kwargs(),
+        seed=recipe.seed,
+        device=device,
+    )
+
+
+def build_curriculum(recipe: Recipe, saved: dict[str, Any] | None = None) -> CurriculumCallback:
+    """The recipe's curriculum, at its beginning or where ``saved`` was taken.
+
+    :raises ValueError: if ``saved`` is another curriculum's
+    """
+    curriculum = CurriculumCallback(
+        recipe.levels, recipe.threshold, recipe.window, recipe.easier, stop_when_solved=recipe.stop_when_solved
+    )
+    if saved is not None:
+        try:
+            curriculum.load_state_dict(saved)
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"the state of the curriculum is not whole: {error!r}") from error
+    return curriculum
+
+
+def train(
+    recipe: Recipe,
+    run: Path,
+    *,
+    resume: Checkpoint | None = None,
+    device: str = "auto",
+    checkpoint_every: int = 100_000,
+    tensorboard: bool = False,
+    callbacks: Sequence[BaseCallback] = (),
+) -> Trained:
+    """Train to the recipe's ``total_steps``, with checkpoints on the way and one at the end.
+
+    Ctrl-C ends it early, with a checkpoint too.
+
+    :param run: folder for checkpoints and logs
+    :param resume: go on from here; the recipe may then differ from the checkpoint's in ``total_steps``
+    :param checkpoint_every: steps between checkpoints
+    :param tensorboard: write tensorboard's logs, too
+    :param callbacks: further ones; those with a ``curriculum`` attribute get the curriculum there
+    :raises ValueError: if an option will not do, or there is nothing left to train
+    """
+    steps = 0 if resume is None else resume.steps
+    if steps >= recipe.total_steps:
+        raise ValueError(f"{steps} steps are done already: total_steps must be more, got {recipe.total_steps}")
+    curriculum = build_curriculum(recipe, None if resume is None else resume.curriculum)
+    seed = training_seed(recipe.seed, steps)
+    env = make_env(recipe, recipe.n_envs, seed)
+    try:
+        model = build_model(recipe, env, device) if resume is None else resume.load_model(env, device)
+        env.seed(seed)  # the model has just seeded them with seeds that other trainings share
+        return _learn(model, recipe, run, curriculum, checkpoint_every, tensorboard, callbacks)
+    finally:
+        env.close()
+
+
+def _learn(
+    model: MemoryPPO,
+    recipe: Recipe,
+    run: Path,
+    curriculum: CurriculumCallback,
+    checkpoint_every: int,
+    tensorboard: bool,
+    extra: Sequence[BaseCallback],
+) -> Trained:
+    def save(model: MemoryPPO) -> Path:
+        return save_checkpoint(run, model, recipe, curriculum.state_dict())
+
+    all_callbacks: list[BaseCallback] = [curriculum, Checkpoints(save, checkpoint_every), *extra]
+    if recipe.final_ent_coef is not None:
+        all_callbacks.append(EntropySchedule(recipe.ent_coef, recipe.final_ent_coef))
+    for callback in extra:
+        if hasattr(callback, "curriculum"):
+            callback.curriculum = curriculum
+    steps, finished = model.num_timesteps, True
+    model.set_logger(make_logger(run / LOGS, steps, tensorboard))
+    try:
+        # With the step count kept, learn takes the steps still to do.
+        model.learn(recipe.total_steps - steps, callback=all_callbacks, log_interval=1, reset_num_timesteps=steps == 0)
+    except KeyboardInterrupt:
+        finished = False
+    model.logger.dump(model.num_timesteps)  # what the last update recorded
+    model.logger.close()
+    return Trained(model, curriculum, save(model), finished)
+
+
+def make_logger(folder: Path, steps: int, tensorboard: bool) -> Logger:
+    """Logs into ``folder``: ``progress_<steps>.csv``, one file for each time the training was taken up."""
+    folder.mkdir(parents=True, exist_ok=True)
+    formats = [make_output_format("csv", str(folder), f"_{steps:09d}")]
+    if tensorboard:
+        formats.append(make_output_format("tensorboard", str(folder)))
+    return Logger(str(folder), formats)
+
+
+def read_logs(run: Path) -> list[dict[str, float]]:
+    """What a run logged, one entry per update: names as in tensorboard, ``time/total_timesteps`` among them."""
+    rows: list[dict[str, float]] = []
+    for file in sorted((run / LOGS).glob("progress_*.csv")):
+        # What came after the checkpoint that this file goes on from was done again.
+        begin = int(file.stem.removeprefix("progress_"))
+        rows = [row for row in rows if row[STEPS] <= begin]
+        with file.open(newline="") as lines:
+            for row in csv.DictReader(lines):
+                rows.append({name: float(value) for name, value in row.items() if value})
+    return rows

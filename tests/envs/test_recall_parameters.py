@@ -1,0 +1,126 @@
+"""Bad input is refused with its value and the allowed range, and leaves everything as it was."""
+
+import numpy as np
+import pytest
+
+from tests.envs.recall_cases import make
+
+BAD = [
+    ("Memorize", {"delay": 0}, r"delay=0: must be an integer from 1 to 100000000"),
+    ("Memorize", {"delay": 10**9}, r"delay=1000000000: must be an integer from 1 to 100000000"),
+    ("Memorize", {"delay": 2.5}, r"delay=2\.5: must be an integer from 1"),
+    ("Memorize", {"delay": True}, r"delay=True: must be an integer"),
+    ("Memorize", {"delay": (5, 3)}, r"delay=\(5, 3\): a range is \(low, high\) with low at most high"),
+    ("Memorize", {"delay": (0, 3)}, r"delay=0: must be an integer from 1"),
+    ("Memorize", {"delay": (1, 2, 3)}, r"delay=\(1, 2, 3\): a range is a pair"),
+    ("Memorize", {"delay": "3"}, r"delay='3': must be an integer"),
+    ("Memorize", {"cues": 1}, r"cues=1: must be an integer from 2 to 5000"),
+    ("Memorize", {"distractors": 0}, r"distractors=0: must be an integer from 1 to 5000"),
+    ("Memorize", {"noise": -0.5}, r"noise=-0\.5: must be a finite number of at least 0"),
+    ("Memorize", {"noise": float("nan")}, r"noise=nan: must be a finite number"),
+    ("Memorize", {"noise": float("inf")}, r"noise=inf: must be a finite number"),
+    ("Memorize", {"reward_correct": "1"}, r"reward_correct='1': must be a finite number"),
+    ("Memorize", {"reward_correct": 0.0}, r"reward_correct=0: must be above reward_wrong=0"),
+    ("Memorize", {"n_envs": 0}, r"n_envs=0: must be an integer of at least 1"),
+    ("DetectAndMemorize", {"earliest": 1.5}, r"earliest=1\.5: must be a finite number from 0 to 1"),
+    ("DetectAndMemorize", {"earliest": 0.6, "latest": 0.4}, r"earliest=0\.6: must not be above latest=0\.4"),
+    ("DetectAndMemorize", {"delay": 0}, r"delay=0: must be an integer from 1"),
+    ("TMaze", {"length": 0}, r"length=0: must be an integer from 1"),
+    ("TMaze", {"active": 1}, r"active=1: must be True or False"),
+    ("TMaze", {"start_distance": 0}, r"start_distance=0: must be an integer from 1"),
+    ("TMaze", {"slack": -1}, r"slack=-1: must be an integer from 0"),
+    ("TMaze", {"goal_reward": 0.0}, r"goal_reward=0: must be above 0"),
+    ("TMaze", {"penalty": -1.0}, r"penalty=-1\.0: must be a finite number of at least 0"),
+]
+
+
+@pytest.mark.parametrize(("name", "kwargs", "message"), BAD)
+def test_bad_arguments(name, kwargs, message):
+    with pytest.raises(ValueError, match=message):
+        make(name, **{"n_envs": 2, **kwargs})
+    task = make(name, 2)
+    before = {key: task.settings.get(key) for key in (*task.settings.names, "levels")}
+    if "n_envs" not in kwargs:
+        with pytest.raises(ValueError, match=r"must (be|not|stay)|a range"):
+            task.set_parameters(**kwargs)
+    assert {key: task.settings.get(key) for key in before} == before
+
+
+LEVELS = [
+    ([], None, r"levels=\[\]: must be a sequence of at least one level"),
+    (5, None, r"levels=5: must be a sequence"),
+    ("", None, r"levels='': must be a sequence"),
+    (["S7"], None, r"delay='S7': must be an integer"),
+    ([3, (9, 4)], None, r"delay=\(9, 4\): a range"),
+    ([1, 2], [1.0], r"probabilities=\[1\.0\]: must be one per level, here 2"),
+    ([1, 2], [0.7, 0.7], r"probabilities=\[0\.7, 0\.7\]: must be from 0 to 1 and add up to 1"),
+    ([1, 2], [1.5, -0.5], r"must be from 0 to 1 and add up to 1"),
+    ([1, 2], [float("nan"), 1.0], r"must be from 0 to 1 and add up to 1"),
+    ([1, 2], ["a", "b"], r"must be numbers, one per level"),
+]
+
+
+@pytest.mark.parametrize(("levels", "probabilities", "message"), LEVELS)
+def test_bad_levels(levels, probabilities, message):
+    task = make("Memorize", 2, delay=7)
+    with pytest.raises(ValueError, match=message):
+        task.set_levels(levels, probabilities)
+    assert task.settings.get("levels") == [(7,), (7,)]
+
+
+def test_a_set_of_changes_is_all_or_nothing():
+    task = make("Memorize", 2)
+    with pytest.raises(ValueError, match="noise"):
+        task.set_parameters(delay=5, reward_correct=3.0, noise=-1.0)
+    assert task.settings.get("delay") == [30, 30]
+    assert task.settings.get("reward_correct") == [1.0, 1.0]
+    with pytest.raises(ValueError, match="'dealy' is no parameter"):
+        task.set_parameters(delay=5, dealy=5)
+    assert task.settings.get("delay") == [30, 30]
+
+
+@pytest.mark.parametrize("seed", [-1, [0], [0, -2], [0, 1.5]])
+def test_bad_seeds(seed):
+    with pytest.raises(ValueError, match=r"seed=|seeds were given"):
+        make("Memorize", 2).reset(seed)
+
+
+def test_numpy_numbers_are_numbers():
+    task = make("Memorize", np.int64(2), delay=np.int32(5), noise=np.float32(0.5))
+    task.set_levels(np.array([3, 4]), np.array([0.0, 1.0]))
+    task.reset(np.int64(3))
+    assert task.get_state()["size"].tolist() == [4, 4]
+    np.testing.assert_array_equal(task.observe(), make("Memorize", 2).reset(3))
+
+
+@pytest.mark.parametrize("name", ["Memorize", "DetectAndMemorize", "TMaze"])
+def test_every_parameter_can_be_changed_and_applies_to_the_next_episode(name):
+    values = {
+        "delay": 2,
+        "length": 2,
+        "noise": 0.5,
+        "reward_correct": 2.0,
+        "reward_wrong": -2.0,
+        "earliest": 0.25,
+        "latest": 0.75,
+        "active": True,
+        "start_distance": 3,
+        "slack": 4,
+        "goal_reward": 2.0,
+        "penalty": 0.5,
+    }
+    task = make(name, 3)
+    task.reset(0)
+    before = task.get_state()
+    for parameter in task.settings.names:
+        if parameter in values:
+            task.set_parameters(np.array([1]), **{parameter: values[parameter]})
+            given = task.settings.get(parameter)
+            assert given[1] == values[parameter]
+            assert given[0] != values[parameter]
+    np.testing.assert_equal(task.get_state(), before)
+    task.reset()
+    after = task.get_state()
+    for parameter in set(task.settings.names) & set(values) - {task.LEVEL.name}:
+        assert after[parameter].tolist() == task.settings.get(parameter)
+    assert after["size"].tolist() == [before["size"][0], 2, before["size"][2]]

@@ -1,0 +1,163 @@
+"""The attention cores computed once more, from the papers, slowly: one episode, pair by pair, no cache and no batch.
+
+Only the parameters are taken from the cores.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+class Token(NamedTuple):
+    """A place in a layer's sequence."""
+
+    kind: str
+    """read, step or write"""
+    time: int = 0
+    """of a step: its index in the episode"""
+
+
+def relative_encoding(distance: int, width: int) -> Tensor:
+    """R of Transformer-XL: the sines, then the cosines."""
+    angles = torch.tensor(
+        [distance / 10_000 ** (2 * i / width) for i in range(width // 2)], dtype=torch.float64
+    )
+    return torch.cat([angles.sin(), angles.cos()])
+
+
+def score(block: Any, positions: Any, head: int, query: Tensor, key: Tensor, distance: int | None) -> Tensor:
+    """The four terms of Transformer-XL's score; without a distance those of position are missing.
+
+    (a) content q.k  (b) q.W_R R  (c) u.k  (d) v.W_R R, over sqrt(D / H).
+    """
+    terms = query @ key
+    if positions is not None:
+        terms = terms + positions.u[head, 0] @ key
+        if distance is not None:
+            size = len(query)
+            encoding = relative_encoding(distance, block.relative.in_features)
+            relative = (block.relative.weight @ encoding)[head * size : (head + 1) * size]
+            terms = terms + query @ relative + positions.v[head, 0] @ relative
+    return terms / math.sqrt(len(query))
+
+
+def layer(
+    block: Any,
+    positions: Any,
+    queries: list[Token],
+    z: Tensor,
+    keys: list[Token],
+    seen: Tensor,
+    sees: Callable[[Token, Token], bool],
+    cached: int = 0,
+) -> Tensor:
+    """One block.
+
+    :param z: (N, D) the layer's inputs at the N queries
+    :param seen: (K, D) the layer's inputs at the K keys
+    :param sees: whether a query sees a key
+    :param cached: how many of the keys, from the first, come from a cache and so give no gradient, not even to the
+        weights that made them: the cores cache what the weights make of a layer's inputs, not the inputs
+    """
+    width = z.shape[1]
+    size = width // block.heads
+    persistent = torch.empty(0, width, dtype=z.dtype) if block.persistent is None else block.persistent
+    (w_q, w_k, w_v), (b_q, b_k, b_v) = block.qkv.weight.chunk(3), block.qkv.bias.chunk(3)
+
+    def normed(x: Tensor) -> Tensor:
+        return F.layer_norm(x, (width,), block.attention_norm.weight, block.attention_norm.bias)
+
+    everything = normed(torch.cat([persistent, seen]))
+    q, k, v = normed(z) @ w_q.T + b_q, everything @ w_k.T + b_k, everything @ w_v.T + b_v
+    first = len(persistent)
+    k, v = (torch.cat([x[:first], x[first : first + cached].detach(), x[first + cached :]]) for x in (k, v))
+    rows = []
+    for i, query in enumerate(queries):
+        visible: list[tuple[int, int | None]] = [(j, None) for j in range(len(persistent))]
+        for j, key in enumerate(keys):
+            if sees(query, key):
+                both_steps = query.kind == key.kind == "step"
+                visible.append((len(persistent) + j, query.time - key.time if both_steps else None))
+        heads = []
+        for head in range(block.heads):
+            part = slice(head * size, (head + 1) * size)
+            scores = [score(block, positions, head, q[i, part], k[j, part], d) for j, d in visible]
+            weights = torch.stack(scores).softmax(0)
+            heads.append(sum(w * v[j, part] for w, (j, _) in zip(weights, visible, strict=True)))
+        rows.append(torch.cat(heads))
+    z = join(block, 0, z, block.attention_out(torch.stack(rows)))
+    hidden = F.layer_norm(z, (width,), block.feedforward_norm.weight, block.feedforward_norm.bias)
+    return join(block, 1, z, block.feedforward_out(F.gelu(block.feedforward_in(hidden))))
+
+
+def join(block: Any, sublayer: int, x: Tensor, y: Tensor) -> Tensor:
+    """The residual sum, or GTrXL's gate g(x, relu(y))."""
+    return x + y if block.gates is None else gate(block.gates[sublayer], x, y.relu())
+
+
+def gate(gates: Any, x: Tensor, y: Tensor) -> Tensor:
+    """Equations of Parisotto et al. (2020), section 3.2, "Gated-Recurrent-Unit-type gating"."""
+    w_r, w_z, w_g = gates.from_output.weight.chunk(3)
+    u_r, u_z = gates.from_stream.weight.chunk(2)
+    r = torch.sigmoid(y @ w_r.T + x @ u_r.T)
+    z = torch.sigmoid(y @ w_z.T + x @ u_z.T - gates.bias)
+    h = torch.tanh(y @ w_g.T + (r * x) @ gates.candidate.weight.T)
+    return (1 - z) * x + z * h
+
+
+def final_norm(core: Any, z: Tensor) -> Tensor:
+    return F.layer_norm(z, (z.shape[1],), core.norm.weight, core.norm.bias)
+
+
+def xl_episode(core: Any, inputs: Tensor) -> Tensor:
+    """The outputs of ``xl`` for the episode (T, input_dim), all at once, nothing cached."""
+    steps = [Token("step", t) for t in range(len(inputs))]
+    z = core.encode(inputs)
+    for block in core.blocks:
+        z = layer(
+            block, core.positions, steps, z, steps, z, lambda q, k: 0 <= q.time - k.time <= core.memory_length
+        )
+    return final_norm(core, z)
+
+
+def rmt_episode(core: Any, inputs: Tensor) -> tuple[Tensor, list[Tensor]]:
+    """``rmt`` and ``rmt_xl``: the outputs for the episode (T, input_dim), the memory each segment begins with
+    and the one that the last would hand on.
+    """
+    window, size = core.memory_length, core.segment_length
+    memories, outputs = [core.initial_memory], []
+    # Per layer the inputs at all steps of earlier segments.
+    past: list[Tensor] = [core.encode(inputs[:0]) for _ in core.blocks]
+
+    def sees(query: Token, key: Token) -> bool:
+        if query.kind == "write":
+            return True
+        if query.kind == "read" or key.kind != "step":
+            return key.kind == "read"
+        distance = query.time - key.time
+        return 0 <= distance <= window if window else 0 <= distance
+
+    for begin in range(0, len(inputs), size):
+        memory, x = memories[-1], inputs[begin : begin + size]
+        read, write = ([Token(kind)] * len(memory) for kind in ("read", "write"))
+        tokens = [*read, *(Token("step", begin + i) for i in range(len(x))), *write]
+        cached = [Token("step", t) for t in range(max(0, begin - window), begin)]
+        z = torch.cat(
+            [memory + core.read_role, core.encode(x) + core.slot[: len(x)], memory + core.write_role]
+        )
+        steps = slice(len(memory), len(memory) + len(x))
+        for number, block in enumerate(core.blocks):
+            seen = torch.cat([past[number][begin - len(cached) :], z])
+            past[number] = torch.cat([past[number], z[steps]])
+            positions = getattr(core, "positions", None)
+            z = layer(block, positions, tokens, z, cached + tokens, seen, sees, len(cached))
+        z = final_norm(core, z)
+        outputs.append(z[steps])
+        memories.append(z[steps.stop :])
+    return torch.cat(outputs), memories
