@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -25,12 +26,17 @@ def find_spec(env_id: str) -> EnvSpec:
 
     :raises ValueError: for an unknown id or module, with the nearest ids
     """
+    module, _, name = env_id.rpartition(":")
+    prefix = f"{module}:" if module else ""
     try:
-        return gym.spec(env_id)
-    except (gym.error.Error, ModuleNotFoundError) as error:
-        module, _, name = env_id.rpartition(":")
-        near = get_close_matches(name, gym.registry, n=3, cutoff=0.5)
-        prefix = f"{module}:" if module in sys.modules else ""
+        if module:
+            importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise ValueError(f"unknown environment {env_id!r}: there is no module {module!r} ({error})") from error
+    try:
+        return gym.spec(name)
+    except gym.error.Error as error:
+        near = get_close_matches(name, gym.registry, n=3, cutoff=0.6)
         hint = f"; did you mean {' or '.join(prefix + other for other in near)}?" if near else ""
         raise ValueError(f"unknown environment {env_id!r}{hint} ({error})") from error
 
@@ -46,13 +52,12 @@ def make_vec(env_id: str, n_envs: int, seed: int, **kwargs: Any) -> VecEnv:
     :param kwargs: arguments of the environment
     :raises ValueError: for an unknown id
     """
-    find_spec(env_id)
-    module = sys.modules.get(env_id.rpartition(":")[0])
-    make_own = getattr(module, "make_sb3_vec", None)
+    spec = find_spec(env_id)
+    make_own = getattr(sys.modules.get(env_id.rpartition(":")[0]), "make_sb3_vec", None)
     if make_own is not None:
-        own: VecEnv = make_own(env_id, n_envs, seed, **kwargs)
+        own: VecEnv = make_own(spec.id, n_envs, seed, **kwargs)
         return own
-    # Gymnasium's checker would look at every step of every environment.
+    # Gymnasium's checker would look at every environment's first steps once more.
     vec_env = VecMonitor(DummyVecEnv([partial(gym.make, env_id, disable_env_checker=True, **kwargs)] * n_envs))
     vec_env.seed(seed)
     return vec_env

@@ -10,9 +10,10 @@ import gymnasium as gym
 from envs.recall.tasks import TASKS
 
 if TYPE_CHECKING:
-    from stable_baselines3.common.vec_env import VecEnv
+    from envs.recall.sb3_vec import VecEnv
 
 NAMESPACE = "RMT"
+VECTOR_ENTRY_POINT = "envs.recall.vector_env:RecallVectorEnv"
 
 
 def register_recall() -> None:
@@ -23,14 +24,13 @@ def register_recall() -> None:
             gym.register(
                 env_id,
                 entry_point="envs.recall.env:RecallEnv",
-                vector_entry_point="envs.recall.vector_env:RecallVectorEnv",
+                vector_entry_point=VECTOR_ENTRY_POINT,
                 kwargs={"task": name},
             )
 
 
 def make_sb3_vec(env_id: str, n_envs: int = 1, seed: int | None = None, **kwargs: Any) -> VecEnv:
-    """An SB3 vector of environments: the batched face for the recall tasks, a monitored `DummyVecEnv` for
-    other ids.
+    """An SB3 vector of environments: batched for the recall tasks, a monitored `DummyVecEnv` for other ids.
 
     Args:
         env_id: a registered id, with or without a module in front ("envs:RMT/Memorize-v0").
@@ -46,14 +46,9 @@ def make_sb3_vec(env_id: str, n_envs: int = 1, seed: int | None = None, **kwargs
     if module:  # unlike `gymnasium.make`, `gymnasium.spec` does not import it
         importlib.import_module(module)
     spec = gym.spec(name)
-    if spec.vector_entry_point == "envs.recall.vector_env:RecallVectorEnv":
-        from envs.recall.sb3_vec import RecallVecEnv
+    # Not imported before it is asked for: it brings in SB3, and with it torch.
+    from envs.recall.sb3_vec import make_monitored_vec, make_recall_vec
 
-        vec_env = RecallVecEnv(n_envs=n_envs, **{**spec.kwargs, **kwargs})
-        vec_env.spec = spec
-        if seed is not None:
-            vec_env.seed(seed)
-        return vec_env
-    from stable_baselines3.common.env_util import make_vec_env
-
-    return make_vec_env(env_id, n_envs=n_envs, seed=seed, env_kwargs=kwargs)
+    if spec.vector_entry_point == VECTOR_ENTRY_POINT:
+        return make_recall_vec(spec, n_envs, seed, kwargs)
+    return make_monitored_vec(name, n_envs, seed, kwargs)

@@ -8,7 +8,9 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.envs.registration import EnvSpec
 from numpy.typing import NDArray
+from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env.base_vec_env import VecEnv, VecEnvIndices, VecEnvStepReturn
 
@@ -17,6 +19,8 @@ from envs.recall.contract import Finished, Observations
 from envs.recall.hashing import Ints
 from envs.recall.parameters import Level, UnknownAttributeError
 from envs.recall.tasks import action_space, check_options, check_render_mode, make_task, observation_space
+
+__all__ = ["RecallVecEnv", "VecEnv", "make_monitored_vec", "make_recall_vec"]
 
 
 class RecallVecEnv(VecEnv):
@@ -58,7 +62,7 @@ class RecallVecEnv(VecEnv):
     ) -> None:
         self.task = make_task(task, n_envs, parameters)
         self.render_mode = check_render_mode(render_mode)
-        self.spec: gym.envs.registration.EnvSpec | None = None
+        self.spec: EnvSpec | None = None
         self._actions: Any = None
         self._start_time = time.time()
         super().__init__(n_envs, observation_space(self.task), action_space(self.task))
@@ -187,3 +191,17 @@ class RecallVecEnv(VecEnv):
         return UnknownAttributeError(
             f"{name!r} is no attribute: there are the parameters {parameters} and the methods {methods}"
         )
+
+
+def make_recall_vec(spec: EnvSpec, n_envs: int, seed: int | None, kwargs: dict[str, Any]) -> RecallVecEnv:
+    """The task of a registered id, with its arguments overridden by `kwargs`; see `factory.make_sb3_vec`."""
+    vec_env = RecallVecEnv(n_envs=n_envs, **{**spec.kwargs, **kwargs})
+    vec_env.spec = spec
+    if seed is not None:
+        vec_env.seed(seed)
+    return vec_env
+
+
+def make_monitored_vec(env_id: str, n_envs: int, seed: int | None, kwargs: dict[str, Any]) -> VecEnv:
+    """Single environments of any other id in a `DummyVecEnv`, each in a `Monitor`."""
+    return make_vec_env(env_id, n_envs=n_envs, seed=seed, env_kwargs=kwargs)

@@ -14,8 +14,7 @@ TaskT = TypeVar("TaskT")
 
 
 class ScriptedPolicy(ABC, Generic[TaskT]):
-    """A policy that sees observations only, with the `predict` of an SB3 model (so `evaluate_policy` takes
-    it).
+    """A policy that sees observations only. Its `predict` is an SB3 model's: `evaluate_policy` takes it.
 
     Args:
         task: the task it plays; only its fixed properties are read.

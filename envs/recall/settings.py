@@ -15,8 +15,7 @@ Values = Mapping[str, NDArray[Any]]
 
 
 class Settings:
-    """Parameters and levels per row. They apply to episodes that begin later, so a change never bends a
-    running one.
+    """Parameters and levels per row, for episodes that begin later: a change never bends a running one.
 
     Args:
         n_envs: number of rows, N.

@@ -24,11 +24,9 @@ Action
 
 Reward
     At the right goal `goal_reward`, at the wrong one 0. Any step before that leaves the agent at x cells from
-    the cue at time t costs penalty / (length + 2 offset) where x < t - offset, with offset the distance of
-    the start from the
-    cue: an agent that makes for the junction, or first for the cue and then for the junction, never pays, and
-        one that
-    stands still pays `penalty` in all, but for the last step, which is free.
+    the cue at time t costs penalty / length where x < t - offset, with offset the distance of the start from
+    the cue; the last step within the time limit is free. So an agent that makes for the junction, or first
+    for the cue and then for the junction, never pays, and one that stands still pays `penalty` in all.
 
 End
     Terminated by a goal, truncated after length + 2 offset + 1 + `slack` steps. `info["is_success"]`: at the
@@ -88,7 +86,7 @@ class TMaze(BatchedTask):
         start_distance: steps from the start to the cue if active, at least 1.
         slack: steps allowed beyond those of the best path, at least 0.
         goal_reward: above 0.
-        penalty: cost of lagging behind all along, at least 0.
+        penalty: cost of standing still all along, at least 0.
 
     Raises:
         ValueError: an argument outside its range.
@@ -163,7 +161,7 @@ class TMaze(BatchedTask):
         truncated = (self._t + 1 >= self._best_length + self.now["slack"]) & ~terminated
         lags = (self._x < self._t + 1 - self._offset) & ~terminated & ~truncated
         rewards = np.where(success, self.now["goal_reward"], 0.0)
-        rewards -= lags * (self.now["penalty"] / (self._best_length - 1))
+        rewards -= lags * (self.now["penalty"] / self._size)
         return Outcome(rewards, terminated, truncated), success
 
     def _symbols(self, rows: Ints | slice) -> Ints:
@@ -206,28 +204,24 @@ class TMaze(BatchedTask):
 
     def render_text(self, row: int = 0) -> str:
         """The step and what is seen, and below it the maze: cue, agent (@), junction."""
-        x, y, offset, size = (int(array[row]) for array in (self._x, self._y, self._offset, self._size))
-        cells = ["^" if self._goal[row] > 0 else "v", *"." * (offset + size - 1), "+"]
-        pad = " " * (offset + size)
+        x, y, junction = int(self._x[row]), int(self._y[row]), int(self._offset[row] + self._size[row])
+        cells = ["^" if self._goal[row] > 0 else "v", *"." * (junction - 1), "+"]
+        pad = " " * junction
         if y == 0:
             cells[x] = "@"
         limit = int(self._best_length[row] + self.now["slack"][row])
         seen = _SEEN[self._symbols(np.array([row]))[0]]
-        lines = (
-            f"step {min(int(self._t[row]) + 1, limit)} of {limit}: sees {seen}",
-            pad + ("@" if y > 0 else "o"),
-            "".join(cells),
-            pad + ("@" if y < 0 else "o"),
-        )
-        return "\n".join(lines)
+        head = f"step {min(int(self._t[row]) + 1, limit)} of {limit}: sees {seen}"
+        return "\n".join((head, pad + "o@"[y > 0], "".join(cells), pad + "o@"[y < 0]))
 
     def render_rgb(self, row: int = 0) -> NDArray[np.uint8]:
         """(160, 320, 3): the maze with cue, agent and goals; what the agent sees in words."""
+        junction = self._offset[row] + self._size[row]
         return draw_maze(
-            position=float(self._x[row] / (self._offset[row] + self._size[row])),
+            position=float(self._x[row] / junction),
             side=int(self._y[row]),
             goal=int(self._goal[row]),
-            start=float(self._offset[row] / (self._offset[row] + self._size[row])),
+            start=float(self._offset[row] / junction),
             caption=_SEEN[self._symbols(np.array([row]))[0]],
             progress=float(self._t[row] / (self._best_length[row] + self.now["slack"][row])),
         )

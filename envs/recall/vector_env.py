@@ -25,8 +25,7 @@ from envs.recall.tasks import (
 
 
 class RecallVectorEnv(VectorEnv[Observations, NDArray[np.int64], NDArray[Any]]):
-    """A recall task for `num_envs` agents, equal to a `SyncVectorEnv` of `RecallEnv`s with same-step
-    autoreset.
+    """A recall task for `num_envs` agents: a `SyncVectorEnv` of `RecallEnv`s with same-step autoreset.
 
     Where an episode ends, `infos["final_obs"]` holds the last observation and `infos["final_info"]` the
     arrays `is_success` and `level`, each with its mask (`_final_obs`, ...), as Gymnasium 1.x has it.
@@ -137,8 +136,7 @@ class RecallVectorEnv(VectorEnv[Observations, NDArray[np.int64], NDArray[Any]]):
         return tuple(self.task.settings.get(name))
 
     def set_attr(self, name: str, values: Any) -> None:
-        """Set a parameter for the rows' later episodes: one value for all, or a list or tuple with one for
-        each row.
+        """Set a parameter for later episodes: one value for all rows, or a list or tuple of one for each.
 
         As a tuple is one value for each row, the same range for all is `[(low, high)] * num_envs`.
 

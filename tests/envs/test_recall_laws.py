@@ -63,6 +63,18 @@ def test_unseeded_tasks_differ_and_reset_without_seed_goes_on(name):
     assert ((first.get_state()["key"] == begun) == (np.arange(64) % 2 == 1)).all()
 
 
+def remembering(policy):
+    """The policy with the memory it hands out handed back to it, as an SB3 model is used."""
+    memory = None
+
+    def act(observations, starts):
+        nonlocal memory
+        actions, memory = policy.predict(observations, memory, starts)
+        return actions
+
+    return act
+
+
 @every_case
 def test_oracle_and_remembering_policy_get_the_best_return(name, kwargs):
     task = make(name, 32, **kwargs)
@@ -72,14 +84,7 @@ def test_oracle_and_remembering_policy_get_the_best_return(name, kwargs):
     assert success.all()
     assert (returns == best).all()
     task.reset()  # the rows are at different steps by now
-    policy, memory = task.policy_class(task), None
-
-    def act(observations, starts):
-        nonlocal memory
-        actions, memory = policy.predict(observations, memory, starts)
-        return actions
-
-    success, returns, _ = play(task, act, 400)
+    success, returns, _ = play(task, remembering(task.policy_class(task)), 400)
     assert success.all()
     assert (returns == best).all()
 
@@ -98,7 +103,7 @@ def test_no_policy_without_memory_beats_chance(name):
     task = make(name, 250, **SHORT[name])
     task.reset(0)
     policy = task.policy_class(task, remember=False)
-    success, _, _ = play(task, lambda obs, starts: policy.predict(obs)[0], 10_000)
+    success, _, _ = play(task, remembering(policy), 10_000)
     assert_rate(success, task.chance)
 
 

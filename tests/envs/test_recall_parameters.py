@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from envs.recall.memorize import Memorize
+from envs.recall.parameters import LevelTable
 from tests.envs.recall_cases import make
 
 BAD = [
@@ -109,7 +111,7 @@ def test_every_parameter_can_be_changed_and_applies_to_the_next_episode(name):
         "goal_reward": 2.0,
         "penalty": 0.5,
     }
-    task = make(name, 3)
+    task = make(name, 4)
     task.reset(0)
     before = task.get_state()
     for parameter in task.settings.names:
@@ -119,8 +121,20 @@ def test_every_parameter_can_be_changed_and_applies_to_the_next_episode(name):
             assert given[1] == values[parameter]
             assert given[0] != values[parameter]
     np.testing.assert_equal(task.get_state(), before)
-    task.reset()
+    changed = set(task.settings.names) & set(values) - {task.LEVEL.name}
+    task.restart(np.array([0, 2]))
+    np.testing.assert_equal(
+        {key: task.get_state()[key] for key in changed}, {key: before[key] for key in changed}
+    )
+    task.restart(np.array([3, 1]))
     after = task.get_state()
-    for parameter in set(task.settings.names) & set(values) - {task.LEVEL.name}:
+    for parameter in changed:
         assert after[parameter].tolist() == task.settings.get(parameter)
-    assert after["size"].tolist() == [before["size"][0], 2, before["size"][2]]
+    assert after["size"].tolist() == [before["size"][0], 2, *before["size"][2:]]
+
+
+def test_level_table_at_its_bounds():
+    table = LevelTable(Memorize.LEVEL, [5, 6, (1, 4), 7], [0.0, 0.25, 0.75, 0.0])
+    levels, numbers = table.draw(np.array([0.0, 0.24, 0.25, 0.99, 0.5]), np.array([0.0, 0.0, 0.0, 0.99, 0.5]))
+    assert levels.tolist() == [6, 6, (1, 4), (1, 4), (1, 4)]
+    assert numbers.tolist() == [6, 6, 1, 4, 3]

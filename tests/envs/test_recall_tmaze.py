@@ -74,10 +74,10 @@ def test_lagging_costs_and_time_runs_out():
     assert outcome.truncated.all()
     assert not outcome.terminated.any()
     assert not task.success.any()
-    # Active, offset 1, length 2: 5 steps, of which the agent at x = 1 lags from t = 3 on, at 1 / 4 a step.
+    # Active, offset 1, length 2: 5 steps, of which the agent at x = 1 lags from t = 3 on, at 1 / 2 a step.
     task = start(length=2, active=True)
     _, rewards, outcome = walk(task, [UP, UP, UP, UP, UP])
-    assert rewards == [[0, 0], [0, 0], [-0.25] * 2, [-0.25] * 2, [0, 0]]
+    assert rewards == [[0, 0], [0, 0], [-0.5] * 2, [-0.5] * 2, [0, 0]]
     assert outcome.truncated.all()
 
 

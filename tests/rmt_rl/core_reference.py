@@ -1,4 +1,4 @@
-"""The attention cores computed once more, from the papers, slowly: one episode, pair by pair, no cache and no batch.
+"""The attention cores once more, from the papers, slowly: one episode, pair by pair, no cache, no batch.
 
 Only the parameters are taken from the cores.
 """
@@ -25,10 +25,8 @@ class Token(NamedTuple):
 
 def relative_encoding(distance: int, width: int) -> Tensor:
     """R of Transformer-XL: the sines, then the cosines."""
-    angles = torch.tensor(
-        [distance / 10_000 ** (2 * i / width) for i in range(width // 2)], dtype=torch.float64
-    )
-    return torch.cat([angles.sin(), angles.cos()])
+    angles = [distance / 10_000 ** (2 * i / width) for i in range(width // 2)]
+    return torch.tensor([*map(math.sin, angles), *map(math.cos, angles)], dtype=torch.float64)
 
 
 def score(block: Any, positions: Any, head: int, query: Tensor, key: Tensor, distance: int | None) -> Tensor:
@@ -62,8 +60,8 @@ def layer(
     :param z: (N, D) the layer's inputs at the N queries
     :param seen: (K, D) the layer's inputs at the K keys
     :param sees: whether a query sees a key
-    :param cached: how many of the keys, from the first, come from a cache and so give no gradient, not even to the
-        weights that made them: the cores cache what the weights make of a layer's inputs, not the inputs
+    :param cached: how many of the keys, from the first, come from a cache and so give no gradient, not even
+        to the weights that made them: what a core caches is the keys and values, not the layer's inputs
     """
     width = z.shape[1]
     size = width // block.heads
@@ -141,16 +139,15 @@ def rmt_episode(core: Any, inputs: Tensor) -> tuple[Tensor, list[Tensor]]:
         if query.kind == "read" or key.kind != "step":
             return key.kind == "read"
         distance = query.time - key.time
-        return 0 <= distance <= window if window else 0 <= distance
+        return distance >= 0 and (not window or distance <= window)
 
     for begin in range(0, len(inputs), size):
         memory, x = memories[-1], inputs[begin : begin + size]
         read, write = ([Token(kind)] * len(memory) for kind in ("read", "write"))
         tokens = [*read, *(Token("step", begin + i) for i in range(len(x))), *write]
         cached = [Token("step", t) for t in range(max(0, begin - window), begin)]
-        z = torch.cat(
-            [memory + core.read_role, core.encode(x) + core.slot[: len(x)], memory + core.write_role]
-        )
+        z = core.encode(x) + core.slot[: len(x)]
+        z = torch.cat([memory + core.read_role, z, memory + core.write_role])
         steps = slice(len(memory), len(memory) + len(x))
         for number, block in enumerate(core.blocks):
             seen = torch.cat([past[number][begin - len(cached) :], z])

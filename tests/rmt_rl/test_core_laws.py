@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-
 import pytest
 import torch
 from hypothesis import given
@@ -18,7 +16,6 @@ from tests.rmt_rl.core_cases import (
     Run,
     assert_close,
     assert_states_close,
-    detached,
     every_case,
     every_core,
     every_dtype,
@@ -39,13 +36,13 @@ def test_every_registered_core_is_under_the_laws() -> None:
     assert {case.core for case in CASES} == set(CORES)
 
 
-# -- 1: splitting ------------------------------------------------------------------------------------------------------
+# -- 1: splitting --------------------------------------------------------------------------------------------
 
 
 @every_case
 @every_dtype
 @few
-@given(run=runs(min_steps=2), data=st.data())
+@given(run=runs(min_steps=2, max_steps=18), data=st.data())
 def test_splitting(case: Case, dtype: torch.dtype, run: Run, data: st.DataObject) -> None:
     core, x, state, starts = prepare(case, dtype, run)
     k = data.draw(st.integers(1, x.shape[1] - 1), label="k")
@@ -60,7 +57,7 @@ def test_splitting(case: Case, dtype: torch.dtype, run: Run, data: st.DataObject
 @every_case
 @every_dtype
 @few
-@given(run=runs())
+@given(run=runs(max_steps=18))
 def test_steps_are_the_sequence(case: Case, dtype: torch.dtype, run: Run) -> None:
     core, x, state, starts = prepare(case, dtype, run)
     whole, last = play(core, x, state, starts)
@@ -72,9 +69,9 @@ def test_steps_are_the_sequence(case: Case, dtype: torch.dtype, run: Run) -> Non
 
 @pytest.mark.parametrize("case", [c for c in CASES if not c.detaches], ids=lambda case: case.name)
 @few
-@given(run=runs(min_steps=2), data=st.data())
+@given(run=runs(min_steps=2, max_steps=18), data=st.data())
 def test_splitting_keeps_the_gradient(case: Case, run: Run, data: st.DataObject) -> None:
-    """Where a state is handed on as it is, not detached, a split sequence has the gradients of the whole one."""
+    """Where a state is handed on as it is, not detached, the pieces have the gradients of the whole."""
     core, x, state, starts = prepare(case, torch.float64, run)
     k = data.draw(st.integers(1, x.shape[1] - 1), label="k")
     x, state = x.clone().requires_grad_(), requiring_grad(state)
@@ -88,7 +85,7 @@ def test_splitting_keeps_the_gradient(case: Case, run: Run, data: st.DataObject)
         assert_close(actual, grad)
 
 
-# -- 2: causality ------------------------------------------------------------------------------------------------------
+# -- 2: causality --------------------------------------------------------------------------------------------
 
 
 @every_case
@@ -108,7 +105,7 @@ def test_causality(case: Case, stepwise: bool, run: Run, data: st.DataObject) ->
 
 @every_case
 @few
-@given(run=runs(min_steps=2), data=st.data())
+@given(run=runs(max_steps=18, min_steps=2), data=st.data())
 def test_no_gradient_from_the_past_to_the_future(case: Case, run: Run, data: st.DataObject) -> None:
     core, x, state, starts = prepare(case, torch.float64, run)
     t = data.draw(st.integers(1, x.shape[1] - 1), label="t")
@@ -119,7 +116,7 @@ def test_no_gradient_from_the_past_to_the_future(case: Case, run: Run, data: st.
     assert grad[:, t - 1].all()
 
 
-# -- 3: reset isolation ------------------------------------------------------------------------------------------------
+# -- 3: reset isolation --------------------------------------------------------------------------------------
 
 
 def reset_at(starts: Tensor, row: int) -> int | None:
@@ -158,15 +155,14 @@ def test_after_a_reset_all_is_fresh(case: Case, dtype: torch.dtype, stepwise: bo
 
 @every_case
 @few
-@given(run=runs(reset=True))
+@given(run=runs(max_steps=18, reset=True))
 def test_no_gradient_crosses_a_reset(case: Case, run: Run) -> None:
     core, x, state, starts = prepare(case, torch.float64, run)
     x, state = x.clone().requires_grad_(), requiring_grad(state)
     outputs, last = core(x, state, starts)
     after = after_reset(starts)
-    loss = outputs[after].square().sum() + sum(
-        leaf[starts.any(1)].square().sum() for leaf in float_leaves(last)
-    )
+    kept = [outputs[after], *(leaf[starts.any(1)] for leaf in float_leaves(last))]
+    loss = torch.stack([tensor.square().sum() for tensor in kept]).sum()
     grad, *state_grads = gradients(loss, [x, *float_leaves(state)])
     assert not grad[~after].any()
     assert grad[after].any()
@@ -216,14 +212,14 @@ def poison(leaf: Tensor, rows: Tensor) -> Tensor:
     return leaf
 
 
-# -- 4: batch independence ---------------------------------------------------------------------------------------------
+# -- 4: batch independence -----------------------------------------------------------------------------------
 
 
 @every_case
 @every_dtype
 @every_path
 @few
-@given(run=runs(max_steps=12), data=st.data())
+@given(run=runs(max_steps=8), data=st.data())
 def test_rows_are_independent(
     case: Case, dtype: torch.dtype, stepwise: bool, run: Run, data: st.DataObject
 ) -> None:
@@ -236,7 +232,7 @@ def test_rows_are_independent(
     assert_states_close(end, rows_of(last, rows))
 
 
-# -- 5: gradients ------------------------------------------------------------------------------------------------------
+# -- 5: gradients --------------------------------------------------------------------------------------------
 
 
 @every_case
@@ -251,7 +247,7 @@ def test_every_parameter_receives_a_gradient(case: Case) -> None:
         assert parameter.grad.isfinite().all() and parameter.grad.abs().max() > 1e-9, name
 
 
-# -- 6: length ---------------------------------------------------------------------------------------------------------
+# -- 6: length -----------------------------------------------------------------------------------------------
 
 
 @every_core
@@ -259,10 +255,10 @@ def test_ten_thousand_segments(case: Case) -> None:
     """Most of them on sequences, some step by step."""
     short = {name: 1 for name in ("segment_length", "memory_length", "layers") if name in case.options}
     core = case.build(torch.float32, **short)
-    rows, sequences, steps, singles = 2, 20, 450, 50
+    rows, sequences, steps, singles = 2, 20, 490, 10
     state = core.initial_state(rows)
     shapes = [leaf.shape for leaf in leaves(state)]
-    with torch.no_grad():
+    with torch.inference_mode():
         for _ in range(sequences):
             for length in (steps, *[1] * singles):
                 x, starts = torch.randn(rows, length, INPUT_DIM), torch.zeros(rows, length, dtype=torch.bool)
@@ -270,56 +266,3 @@ def test_ten_thousand_segments(case: Case) -> None:
             assert [leaf.shape for leaf in leaves(state)] == shapes
             for tensor in (outputs, *leaves(state)):
                 assert tensor.isfinite().all() and (tensor.abs() < 100).all()
-
-
-# -- what a call leaves alone ------------------------------------------------------------------------------------------
-
-
-@every_case
-@every_path
-@few
-@given(run=runs(max_steps=8))
-def test_nothing_is_mutated(case: Case, stepwise: bool, run: Run) -> None:
-    core, x, state, starts = prepare(case, torch.float64, run)
-    for begin in (state, detached(core.initial_state(len(x)))):
-        given_tensors = [x, starts, *leaves(begin), *core.state_dict().values(), *core.buffers()]
-        copies = [tensor.detach().clone() for tensor in given_tensors]
-        core(x[:, :1], begin, starts[:, :1]) if stepwise else core(x, begin, starts)
-        _, after = play(core, x, begin, starts, stepwise)
-        assert all(map(torch.equal, given_tensors, copies))
-        # Nor is what was handed out before.
-        copies = [leaf.detach().clone() for leaf in leaves(after)]
-        play(core, x, after, starts, stepwise)
-        assert all(map(torch.equal, leaves(after), copies))
-
-
-@every_case
-@every_path
-def test_interleaved_streams_do_not_mix(case: Case, stepwise: bool) -> None:
-    core = case.build()
-    streams = torch.randn(2, 1, 9, INPUT_DIM, dtype=torch.float64)
-    starts = torch.zeros(1, 9, dtype=torch.bool)
-    alone = [play(copy.deepcopy(core), x, core.initial_state(1), starts, stepwise)[0] for x in streams]
-    states = [core.initial_state(1), core.initial_state(1)]
-    pieces: list[list[Tensor]] = [[], []]
-    for piece in torch.arange(9).split(2):
-        for which in (0, 1):
-            out, states[which] = play(
-                core, streams[which][:, piece], states[which], starts[:, piece], stepwise
-            )
-            pieces[which].append(out)
-    for expected, outputs in zip(alone, pieces, strict=True):
-        assert_close(torch.cat(outputs, dim=1), expected)
-
-
-@every_core
-def test_initial_states_are_alike(case: Case) -> None:
-    core = case.build()
-    one, many = core.initial_state(1), core.initial_state(4)
-    assert_states_close(many, rows_of(one, [0, 0, 0, 0]))
-    _, after = core(
-        torch.randn(4, 2, INPUT_DIM, dtype=torch.float64), many, torch.zeros(4, 2, dtype=torch.bool)
-    )
-    assert [(leaf.shape, leaf.dtype) for leaf in leaves(after)] == [
-        (leaf.shape, leaf.dtype) for leaf in leaves(many)
-    ]

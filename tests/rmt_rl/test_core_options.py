@@ -30,11 +30,12 @@ every_size = pytest.mark.parametrize(
 every_attention_core = pytest.mark.parametrize("core", ATTENTION_CORES)
 
 
-# -- refusals ----------------------------------------------------------------------------------------------------------
+# -- refusals ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("name", "meant"), [("rmtt", "rmt"), ("rmt-xl", "rmt_xl"), ("LSTM", None), ("grU", "gru"), ("transformer", None)]
+    ("name", "meant"),
+    [("rmtt", "rmt"), ("rmt-xl", "rmt_xl"), ("LSTM", None), ("grU", "gru"), ("transformer", None)],
 )
 def test_an_unknown_core_is_named_with_its_nearest(name: str, meant: str | None) -> None:
     with pytest.raises(ValueError, match=f"unknown memory core '{name}'; there are rmt, .*none") as error:
@@ -45,13 +46,13 @@ def test_an_unknown_core_is_named_with_its_nearest(name: str, meant: str | None)
 
 @pytest.mark.parametrize("core", [3, None, nn.GRU, nn.GRU(2, 2)], ids=str)
 def test_a_core_is_a_name_or_a_class(core: Any) -> None:
-    with pytest.raises(TypeError, match="core must be one of rmt, .*or a subclass of MemoryCore, got"):
+    with pytest.raises(TypeError, match=r"core must be one of rmt, .*or a subclass of MemoryCore, got"):
         make_core(core, INPUT_DIM)
 
 
 @every_core
 def test_an_unknown_option_is_named_with_those_there_are(case: Case) -> None:
-    with pytest.raises(ValueError, match="has no option 'widht'; it has .*width.*layers"):
+    with pytest.raises(ValueError, match=r"has no option 'widht'; it has .*width.*layers"):
         make_core(case.core, INPUT_DIM, widht=8)
 
 
@@ -70,7 +71,9 @@ def test_sizes_are_integers(core: str, option: str, value: Any) -> None:
 
 
 @every_core
-@pytest.mark.parametrize(("value", "error"), [(0, ValueError), (True, TypeError), (3.5, TypeError), ("3", TypeError)])
+@pytest.mark.parametrize(
+    ("value", "error"), [(0, ValueError), (True, TypeError), (3.5, TypeError), ("3", TypeError)]
+)
 def test_so_is_the_input_dimension(case: Case, value: Any, error: type[Exception]) -> None:
     with pytest.raises(error, match=f"input_dim must be.*got {value!r}"):
         make_core(case.core, value)
@@ -85,7 +88,9 @@ def test_persistent_tokens_are_counted(core: str, value: Any, error: type[Except
 
 @every_attention_core
 def test_heads_divide_the_width(core: str) -> None:
-    with pytest.raises(ValueError, match=r"width=12 is not divisible by heads=5; heads may be one of \[1, 2, 3, 4, 6, 12\]"):
+    with pytest.raises(
+        ValueError, match=r"width=12 is not divisible by heads=5; heads may be one of \[1, 2, 3, 4, 6, 12\]"
+    ):
         make_core(core, INPUT_DIM, width=12, heads=5)
 
 
@@ -119,14 +124,32 @@ F32, F64, I64, BOOL = torch.float32, torch.float64, torch.int64, torch.bool
         (torch.zeros(2, 4, 5), torch.zeros(2, 4, dtype=BOOL), r"inputs must be .*3\).*\(2, 4, 5\)"),
         (torch.zeros(2, 3), torch.zeros(2, 1, dtype=BOOL), r"inputs must be .*3\).*\(2, 3\)"),
         (torch.zeros(2, 0, 3), torch.zeros(2, 0, dtype=BOOL), r"steps >= 1.*\(2, 0, 3\)"),
-        (torch.zeros(2, 4, 3, dtype=I64), torch.zeros(2, 4, dtype=BOOL), r"inputs must be floating-point.*int64"),
-        (torch.zeros(2, 4, 3, dtype=BOOL), torch.zeros(2, 4, dtype=BOOL), r"inputs must be floating-point.*bool"),
+        (
+            torch.zeros(2, 4, 3, dtype=I64),
+            torch.zeros(2, 4, dtype=BOOL),
+            r"inputs must be floating-point.*int64",
+        ),
+        (
+            torch.zeros(2, 4, 3, dtype=BOOL),
+            torch.zeros(2, 4, dtype=BOOL),
+            r"inputs must be floating-point.*bool",
+        ),
         (torch.zeros(2, 4, 3), torch.zeros(2, 4), r"episode_starts must be bool.*float32"),
         (torch.zeros(2, 4, 3), torch.zeros(2, 4, dtype=I64), r"episode_starts must be bool.*int64"),
         (torch.zeros(2, 4, 3), torch.zeros(4, 2, dtype=BOOL), r"episode_starts must be .*\(2, 4\).*\(4, 2\)"),
         (torch.zeros(2, 4, 3), torch.zeros(2, dtype=BOOL), r"episode_starts must be .*\(2, 4\).*\(2,\)"),
     ],
-    ids=["features", "no steps", "zero steps", "integers", "booleans", "float", "int", "transposed", "vector"],
+    ids=[
+        "features",
+        "no steps",
+        "zero steps",
+        "integers",
+        "booleans",
+        "float",
+        "int",
+        "transposed",
+        "vector",
+    ],
 )
 def test_calls_that_break_the_contract(case: Case, inputs: Tensor, starts: Tensor, message: str) -> None:
     core = case.build(F32)
@@ -141,7 +164,7 @@ def test_a_state_of_other_rows(case: Case) -> None:
         core(torch.zeros(2, 1, INPUT_DIM), core.initial_state(3), torch.zeros(2, 1, dtype=BOOL))
 
 
-# -- what is accepted --------------------------------------------------------------------------------------------------
+# -- what is accepted ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("core", CORES)
@@ -209,7 +232,7 @@ def test_states_are_mapped_leaf_by_leaf() -> None:
     assert map_state(lambda leaf: leaf + 1, (one, one))[1].second.tolist() == [1.0, 1.0]
 
 
-# -- dropout -----------------------------------------------------------------------------------------------------------
+# -- dropout -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("core", [name for name in CORES if name != "none"])
@@ -226,7 +249,7 @@ def test_dropout_acts_in_training_alone(core: str, steps: int) -> None:
     assert_close(acted, expected.detach())
 
 
-# -- gates and persistent tokens ---------------------------------------------------------------------------------------
+# -- gates and persistent tokens -----------------------------------------------------------------------------
 
 
 def test_a_gate_is_gtrxls() -> None:
@@ -268,4 +291,6 @@ def test_every_step_sees_every_persistent_token(core: str, steps: int) -> None:
         for grad in gradients(outputs[0, t].square().sum(), tokens):
             assert grad.shape == (2, 8) and (grad.abs().amax(-1) > 1e-9).all()
     state_shapes = [leaf.shape for leaf in leaves(built.initial_state(1))]
-    assert state_shapes == [leaf.shape for leaf in leaves(case.build().initial_state(1))]  # parameters, not state
+    assert state_shapes == [
+        leaf.shape for leaf in leaves(case.build().initial_state(1))
+    ]  # parameters, not state

@@ -18,6 +18,7 @@ from tests.rmt_rl.core_cases import (
     float_leaves,
     gradients,
     play,
+    unbroken,
 )
 from tests.rmt_rl.core_reference import rmt_episode
 
@@ -36,14 +37,7 @@ def rmt(seed: int = 0, core: str | type[RMT] = "rmt", **options: Any) -> Any:
     return build(core, torch.float64, seed, **{**OPTIONS, **options})
 
 
-def episode(steps: int, rows: int = 1) -> tuple[Tensor, Tensor]:
-    """Inputs and no episode start: from the initial state, one episode a row."""
-    return torch.randn(rows, steps, INPUT_DIM, dtype=torch.float64), torch.zeros(
-        rows, steps, dtype=torch.bool
-    )
-
-
-# -- against the paper -------------------------------------------------------------------------------------------------
+# -- against the paper ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -61,7 +55,7 @@ def episode(steps: int, rows: int = 1) -> tuple[Tensor, Tensor]:
 def test_equals_read_steps_write_under_an_explicit_mask(options: dict[str, Any], steps: int) -> None:
     """Outputs, memory and gradients, through whole segments and a partial one."""
     core = rmt(**options)
-    x, starts = episode(steps)
+    x, starts = unbroken(1, steps)
     x.requires_grad_()
     outputs, state = core(x, core.initial_state(1), starts)
     expected, memories = rmt_episode(core, x[0])
@@ -70,20 +64,19 @@ def test_equals_read_steps_write_under_an_explicit_mask(options: dict[str, Any],
     assert_close(state.memory[0], memories[-2])
     w = torch.randn_like(expected)
     to = [x, *core.parameters()]
-    for actual, grad in zip(
-        gradients((w * outputs[0]).sum(), to), gradients((w * expected).sum(), to), strict=True
-    ):
+    grads = (gradients((w * out).sum(), to) for out in (outputs[0], expected))
+    for actual, grad in zip(*grads, strict=True):
         assert_close(actual, grad)
     acted, _ = play(core, x, core.initial_state(1), starts, stepwise=True)
     assert_close(acted[0], expected.detach())
 
 
-# -- the gradient reaches back -----------------------------------------------------------------------------------------
+# -- the gradient reaches back -------------------------------------------------------------------------------
 
 
 def test_a_late_output_sends_gradient_to_every_earlier_step() -> None:
     core = rmt()
-    x, starts = episode(8 * S + 1)
+    x, starts = unbroken(1, 8 * S + 1)
     x.requires_grad_()
     outputs, _ = core(x, core.initial_state(1), starts)
     (grad,) = gradients(outputs[0, -1].square().sum(), [x])
@@ -92,9 +85,9 @@ def test_a_late_output_sends_gradient_to_every_earlier_step() -> None:
 
 @pytest.mark.parametrize("lengths", [[S] * 5 + [1], [2, 5, 1, 8], [1] * 10], ids=str)
 def test_the_gradient_crosses_calls(lengths: list[int]) -> None:
-    """The state of a call is not detached by the next one: all earlier calls get the gradient of a single one."""
+    """The next call does not detach the state: earlier calls get the gradient that they would get in one."""
     core = rmt()
-    x, starts = episode(sum(lengths))
+    x, starts = unbroken(1, sum(lengths))
     x.requires_grad_()
     whole, _ = core(x, core.initial_state(1), starts)
     state = core.initial_state(1)
@@ -107,7 +100,7 @@ def test_the_gradient_crosses_calls(lengths: list[int]) -> None:
 
 def test_detaching_the_state_stops_the_gradient() -> None:
     core = rmt()
-    x, starts = episode(2 * S + 1)
+    x, starts = unbroken(1, 2 * S + 1)
     x.requires_grad_()
     _, state = core(x[:, :S], core.initial_state(1), starts[:, :S])
     outputs, _ = core(x[:, S:], detached(state), starts[:, S:])
@@ -115,13 +108,13 @@ def test_detaching_the_state_stops_the_gradient() -> None:
     assert not grad[:, :S].any() and (grad[:, S:].abs().amax(-1) > 0).all()
 
 
-# -- memory is all that passes a boundary ------------------------------------------------------------------------------
+# -- memory is all that passes a boundary --------------------------------------------------------------------
 
 
 @every_path
 def test_with_a_frozen_memory_every_segment_is_the_first(stepwise: bool) -> None:
     core = rmt(core=FrozenRMT)
-    x, starts = episode(4 * S)
+    x, starts = unbroken(1, 4 * S)
     outputs, state = play(core, x, core.initial_state(1), starts, stepwise)
     for part, out in zip(x.split(S, dim=1), outputs.split(S, dim=1), strict=True):
         alone, end = play(core, part, core.initial_state(1), starts[:, :S], stepwise)
@@ -134,7 +127,7 @@ def test_with_a_frozen_memory_every_segment_is_the_first(stepwise: bool) -> None
 @every_path
 def test_with_a_frozen_memory_nothing_passes_a_boundary(stepwise: bool) -> None:
     core = rmt(core=FrozenRMT)
-    x, starts = episode(3 * S)
+    x, starts = unbroken(1, 3 * S)
     before, _ = play(core, x, core.initial_state(1), starts, stepwise)
     other = x.clone()
     other[:, :S] += 10.0
@@ -145,7 +138,7 @@ def test_with_a_frozen_memory_nothing_passes_a_boundary(stepwise: bool) -> None:
 
 def test_with_a_frozen_memory_no_gradient_passes_a_boundary() -> None:
     core = rmt(core=FrozenRMT)
-    x, starts = episode(3 * S)
+    x, starts = unbroken(1, 3 * S)
     x.requires_grad_()
     outputs, state = core(x[:, :4], core.initial_state(1), starts[:, :4])
     late, _ = core(x[:, 4:], state, starts[:, 4:])
@@ -157,7 +150,7 @@ def test_with_a_frozen_memory_no_gradient_passes_a_boundary() -> None:
         assert not grad[0, ~inside].any() and grad[0, inside].all()
 
 
-# -- the write ---------------------------------------------------------------------------------------------------------
+# -- the write -----------------------------------------------------------------------------------------------
 
 
 def memory_after_first_segment(core: Any, x: Tensor, stepwise: bool = False) -> Tensor:
@@ -168,7 +161,7 @@ def memory_after_first_segment(core: Any, x: Tensor, stepwise: bool = False) -> 
 
 def test_the_write_made_while_acting_is_that_of_training() -> None:
     core = rmt()
-    x, _ = episode(5 * S + 1, rows=3)
+    x, _ = unbroken(3, 5 * S + 1)
     for segments in range(1, 6):
         seen = x[:, : segments * S + 1]
         trained, acted = (memory_after_first_segment(core, seen, stepwise) for stepwise in (False, True))
@@ -178,7 +171,7 @@ def test_the_write_made_while_acting_is_that_of_training() -> None:
 
 def test_the_write_is_due_with_the_step_after_the_segment() -> None:
     core = rmt()
-    x, starts = episode(S + 1)
+    x, starts = unbroken(1, S + 1)
     for stepwise in (False, True):
         _, state = play(core, x[:, :S], core.initial_state(1), starts[:, :S], stepwise)
         assert torch.equal(state.memory[0], core.initial_memory) and state.position.tolist() == [S]
@@ -189,7 +182,7 @@ def test_the_write_is_due_with_the_step_after_the_segment() -> None:
 @pytest.mark.parametrize("row", range(M))
 def test_every_memory_row_depends_on_every_step_of_the_segment_and_on_no_other(row: int) -> None:
     core = rmt()
-    x, _ = episode(S + 1)
+    x, _ = unbroken(1, S + 1)
     x.requires_grad_()
     (grad,) = gradients(memory_after_first_segment(core, x)[0, row].square().sum(), [x])
     assert grad[0, :S].abs().amin() > 0
@@ -199,7 +192,7 @@ def test_every_memory_row_depends_on_every_step_of_the_segment_and_on_no_other(r
 @pytest.mark.parametrize("step", range(S))
 def test_the_write_made_while_acting_depends_on_every_step(step: int) -> None:
     core = rmt()
-    x, _ = episode(S + 1)
+    x, _ = unbroken(1, S + 1)
     other = x.clone()
     other[:, step] += 1.0
     one, two = (memory_after_first_segment(core, inputs, stepwise=True) for inputs in (x, other))
@@ -207,11 +200,11 @@ def test_the_write_made_while_acting_depends_on_every_step(step: int) -> None:
 
 
 def test_the_memory_is_the_normalised_output() -> None:
-    """Fed back after the final norm: with the norm's scale at 1 and shift at 0 every row has mean 0 and variance 1."""
+    """Fed back after the final norm: with its scale at 1 and shift at 0, a row has mean 0 and variance 1."""
     core = rmt()
     torch.nn.init.ones_(core.norm.weight)
     torch.nn.init.zeros_(core.norm.bias)
-    x, _ = episode(S + 1, rows=4)
+    x, _ = unbroken(4, S + 1)
     memory = memory_after_first_segment(core, x)
     assert_close(memory.mean(-1), torch.zeros(4, M, dtype=torch.float64))
     assert_close(memory.var(-1, unbiased=False), torch.ones(4, M, dtype=torch.float64), tolerance=1e-3)
@@ -222,21 +215,20 @@ def test_memory_rows_are_distinct() -> None:
     core = RMT(INPUT_DIM, memory_tokens=6)
     distances = torch.pdist(core.initial_memory)
     assert distances.min() > 0.1 * distances.max() > 0
-    outputs, state = core(
-        torch.randn(1, 17, INPUT_DIM), core.initial_state(1), torch.zeros(1, 17, dtype=torch.bool)
-    )
+    x, starts = unbroken(1, 17)
+    outputs, state = core(x.float(), core.initial_state(1), starts)
     assert torch.pdist(state.memory[0]).min() > 1e-3
     outputs.square().sum().backward()
     assert core.initial_memory.grad is not None and torch.pdist(core.initial_memory.grad).min() > 0
 
 
-# -- the read block ----------------------------------------------------------------------------------------------------
+# -- the read block ------------------------------------------------------------------------------------------
 
 
 @every_path
 def test_the_read_block_does_not_see_the_steps(stepwise: bool) -> None:
     core = rmt(layers=3)
-    x, starts = episode(2 * S)
+    x, starts = unbroken(1, 2 * S)
     _, state = play(core, x[:, :S], core.initial_state(1), starts[:, :S], stepwise)
     other = x.clone()
     other[:, S:] += 1.0
@@ -251,7 +243,7 @@ def test_the_read_block_does_not_see_the_steps(stepwise: bool) -> None:
 def test_empty_slots_are_never_attended() -> None:
     """Huge numbers in the slots of steps yet to come change nothing."""
     core = rmt()
-    x, starts = episode(3 * S, rows=3)
+    x, starts = unbroken(3, 3 * S)
     for seen in range(1, S):
         for stepwise in (False, True):
             state = detached(play(core, x[:, :seen], core.initial_state(3), starts[:, :seen])[1])

@@ -1,9 +1,8 @@
-"""What Transformer-XL, and its hybrid with RMT, must do beyond the laws of every core."""
+"""What Transformer-XL must do beyond the laws of every core."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,9 +10,7 @@ import torch
 from torch import Tensor
 
 from rmt_rl.cores.blocks import Block, RelativePositions
-from rmt_rl.cores.rmt_xl import RMTXL
 from tests.rmt_rl.core_cases import (
-    INPUT_DIM,
     assert_close,
     build,
     detached,
@@ -23,44 +20,26 @@ from tests.rmt_rl.core_cases import (
     map_state,
     play,
     requiring_grad,
+    unbroken,
 )
-from tests.rmt_rl.core_reference import relative_encoding, rmt_episode, xl_episode
+from tests.rmt_rl.core_reference import relative_encoding, xl_episode
 
-COMMON: dict[str, Any] = {"width": 8, "layers": 2, "heads": 2}
-W, S, M = 3, 4, 2
-HYBRID: dict[str, Any] = {**COMMON, "memory_length": W, "segment_length": S, "memory_tokens": M}
+W = 3
+OPTIONS: dict[str, Any] = {"width": 8, "layers": 2, "heads": 2, "memory_length": W}
 LONG = 40  # more than two of the chunks in which long sequences attend
 
 
-class FrozenRMTXL(RMTXL):
-    """Never updates its memory: what passes a segment boundary passes through the window."""
-
-    def _next_memory(self, memory: Tensor, written: Tensor) -> Tensor:
-        return memory
-
-
 def xl(seed: int = 0, **options: Any) -> Any:
-    return build("xl", torch.float64, seed, **{**COMMON, "memory_length": W, **options})
+    return build("xl", torch.float64, seed, **{**OPTIONS, **options})
 
 
-def hybrid(core: str | type[RMTXL] = "rmt_xl", **options: Any) -> Any:
-    return build(core, torch.float64, 0, **{**HYBRID, **options})
-
-
-def episode(steps: int, rows: int = 1) -> tuple[Tensor, Tensor]:
-    """Inputs and no episode start: from the initial state, one episode a row."""
-    return torch.randn(rows, steps, INPUT_DIM, dtype=torch.float64), torch.zeros(
-        rows, steps, dtype=torch.bool
-    )
-
-
-# -- against the paper -------------------------------------------------------------------------------------------------
+# -- against the paper ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("steps", [1, 2, 7, 19, LONG])
 @pytest.mark.parametrize("window", [1, 4, 18])
 def test_the_relative_term_is_that_of_every_visible_pair(window: int, steps: int) -> None:
-    """(q_i + v) . W_R R_{i-j} / sqrt(D / H), the keys being the ``window`` earlier ones and the queries' own."""
+    """(q_i + v) . W_R R_{i-j} / sqrt(D / H), the keys being ``window`` earlier ones and the queries' own."""
     width, heads = 8, 2
     torch.manual_seed(0)
     block = Block(width, heads, 12, relative=True).double()
@@ -101,9 +80,9 @@ def test_distances_are_encoded_by_sines_and_cosines(width: int) -> None:
 )
 @pytest.mark.parametrize("pieces", [[1], [2], [23], [2, 1, 5], [20, 17, 1]], ids=str)
 def test_xl_equals_the_four_term_score_pair_by_pair(options: dict[str, Any], pieces: list[int]) -> None:
-    """In one call and in several, shorter and longer than the window; empty slots would show in the first steps."""
+    """In one call and in several, shorter and longer than the window; the first steps have empty slots."""
     core = xl(**options)
-    x, starts = episode(sum(pieces))
+    x, starts = unbroken(1, sum(pieces))
     expected = xl_episode(core, x[0])
     state, outputs = core.initial_state(1), []
     for piece in x.split(pieces, dim=1):
@@ -116,7 +95,7 @@ def test_xl_equals_the_four_term_score_pair_by_pair(options: dict[str, Any], pie
 
 def test_xl_has_the_gradients_of_the_four_term_score() -> None:
     core = xl()
-    x, starts = episode(20)
+    x, starts = unbroken(1, 20)
     x.requires_grad_()
     outputs, _ = core(x, core.initial_state(1), starts)
     to, w = [x, *core.parameters()], torch.randn(20, 8, dtype=torch.float64)
@@ -125,37 +104,7 @@ def test_xl_has_the_gradients_of_the_four_term_score() -> None:
         assert_close(actual, grad)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"layers": 1},
-        {"memory_length": 1},
-        {"segment_length": 2, "memory_length": 5, "memory_tokens": 3},
-        {"gated": True, "persistent_tokens": 1},
-    ],
-    ids=str,
-)
-@pytest.mark.parametrize("steps", [1, S, 11])
-def test_the_hybrid_equals_an_explicit_mask_and_score(options: dict[str, Any], steps: int) -> None:
-    """Outputs, memory and gradients: no relative term with memory tokens, the write sees the window, which is detached."""
-    core = hybrid(**options)
-    x, starts = episode(steps)
-    x.requires_grad_()
-    outputs, state = core(x, core.initial_state(1), starts)
-    expected, memories = rmt_episode(core, x[0])
-    assert_close(outputs[0], expected)
-    assert_close(state.memory[0], memories[-2])
-    w, to = torch.randn_like(expected), [x, *core.parameters()]
-    for actual, grad in zip(
-        gradients((w * outputs[0]).sum(), to), gradients((w * expected).sum(), to), strict=True
-    ):
-        assert_close(actual, grad)
-    acted, _ = play(core, x, core.initial_state(1), starts, stepwise=True)
-    assert_close(acted[0], expected.detach())
-
-
-# -- Transformer-XL's window -------------------------------------------------------------------------------------------
+# -- Transformer-XL's window ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -165,7 +114,7 @@ def test_an_input_sends_gradient_within_the_receptive_field_alone(
     layers: int, window: int, steps: int
 ) -> None:
     core = xl(layers=layers, memory_length=window)
-    x, starts = episode(steps)
+    x, starts = unbroken(1, steps)
     x.requires_grad_()
     outputs, _ = core(x, core.initial_state(1), starts)
     for late in range(steps):
@@ -181,7 +130,7 @@ def test_an_input_changes_outputs_within_the_receptive_field_alone(
 ) -> None:
     """Through the cache as well, with every call of another length."""
     core = xl(layers=layers, memory_length=window)
-    x, starts = episode(14)
+    x, starts = unbroken(1, 14)
     for t in range(3):
         other = x.clone()
         other[:, t] += 1.0
@@ -203,7 +152,7 @@ def run_in_pieces(core: Any, x: Tensor, starts: Tensor, pieces: list[int], stepw
 
 def test_no_gradient_passes_the_cache() -> None:
     core = xl()
-    x, starts = episode(8)
+    x, starts = unbroken(1, 8)
     x.requires_grad_()
     _, state = core(x[:, :5], core.initial_state(1), starts[:, :5])
     assert not any(leaf.requires_grad for leaf in float_leaves(state))
@@ -218,12 +167,11 @@ def test_no_gradient_passes_the_cache() -> None:
     assert not torch.isclose(alone, outputs).all(-1).any()
 
 
-@pytest.mark.parametrize("make", [xl, hybrid], ids=["xl", "rmt_xl"])
 @every_path
-def test_empty_slots_of_the_cache_are_never_attended(make: Callable[[], Any], stepwise: bool) -> None:
+def test_empty_slots_of_the_cache_are_never_attended(stepwise: bool) -> None:
     """Huge numbers in them change nothing."""
-    core = make()
-    x, starts = episode(9, rows=2)
+    core = xl()
+    x, starts = unbroken(2, 9)
     for seen in range(6):
         state = core.initial_state(2)
         if seen:
@@ -232,77 +180,3 @@ def test_empty_slots_of_the_cache_are_never_attended(make: Callable[[], Any], st
         dirty = map_state(lambda leaf: torch.where(leaf == 0, 1e6, leaf) if leaf.dim() > 3 else leaf, clean)
         one, two = (play(core, x[:, seen:], begin, starts[:, seen:], stepwise)[0] for begin in (clean, dirty))
         assert_close(two, one)
-
-
-# -- the hybrid --------------------------------------------------------------------------------------------------------
-
-
-@every_path
-def test_the_window_passes_values_and_no_gradient(stepwise: bool) -> None:
-    core = hybrid(FrozenRMTXL)
-    x, starts = episode(3 * S)
-    other = x.clone()
-    other[:, S - 1] += 1.0
-    one, two = (play(core, inputs, core.initial_state(1), starts, stepwise)[0] for inputs in (x, other))
-    reach = core.options["layers"] * W
-    assert ((one - two)[0].abs().amax(-1) > 0).tolist() == [0 <= t - (S - 1) <= reach for t in range(3 * S)]
-    x.requires_grad_()
-    outputs, _ = core(x, core.initial_state(1), starts)
-    for end in (S + 1, 2 * S, 3 * S):
-        (grad,) = gradients(outputs[0, end - 1].square().sum(), [x])
-        begin = (end - 1) // S * S
-        assert not grad[0, :begin].any() and (grad[0, end - 1] != 0).all()
-
-
-def test_the_memory_passes_the_gradient() -> None:
-    core = hybrid()
-    x, starts = episode(6 * S + 1)
-    x.requires_grad_()
-    outputs, _ = core(x, core.initial_state(1), starts)
-    (grad,) = gradients(outputs[0, -1].square().sum(), [x])
-    assert (grad.abs().amax(-1) > 0).all()
-
-
-@every_path
-def test_the_write_sees_the_window(stepwise: bool) -> None:
-    """With one layer the segment's own steps carry nothing of the window, so what reaches the write was seen by it."""
-    core = hybrid(layers=1)
-    x, starts = episode(2 * S + 1)
-    _, state = play(core, x[:, : S + 1], core.initial_state(1), starts[:, : S + 1], stepwise)
-    clean = play(core, x[:, S + 1 :], detached(state), starts[:, S + 1 :], stepwise)[1].memory
-    for place in range(M, M + W):
-        for name in ("keys", "values"):
-            changed = detached(state)
-            getattr(changed, name)[:, :, :, place] += 1.0
-            after = play(core, x[:, S + 1 :], changed, starts[:, S + 1 :], stepwise)[1].memory
-            assert ((after - clean).abs().amax(-1) > 1e-9).all(), (name, place)
-
-
-@every_path
-def test_the_window_holds_the_latest_steps_and_no_memory_token(stepwise: bool) -> None:
-    core = hybrid()
-    x, starts = episode(2 * S + 1)
-    begin = core.initial_state(1)
-    for first in (0, S):
-        _, full = play(core, x[:, first : first + S], begin, starts[:, :S], stepwise)
-        _, opened = play(core, x[:, first + S : first + S + 1], full, starts[:, :1], stepwise)
-        for name in ("keys", "values"):
-            assert_close(getattr(opened, name)[..., M : M + W, :], getattr(full, name)[..., -W:, :].detach())
-        assert opened.window.tolist() == [W]
-        begin = full
-
-
-def test_memory_tokens_have_no_relative_term() -> None:
-    """Other relative weights change what a step, which sees itself, leaves in the cache, and nothing of the read block."""
-    core = hybrid(layers=3)
-    x, starts = episode(1)
-    _, before = core(x, core.initial_state(1), starts)
-    with torch.no_grad():
-        core.positions.v.add_(5.0)
-        for block in core.blocks:
-            block.relative.weight.add_(torch.randn_like(block.relative.weight))
-    _, after = core(x, core.initial_state(1), starts)
-    for name in ("keys", "values"):
-        one, two = (getattr(state, name) for state in (before, after))
-        assert_close(one[..., :M, :], two[..., :M, :])  # the read block, in all layers
-        assert not torch.allclose(one[:, 1:, :, M + W], two[:, 1:, :, M + W])  # a step sees itself

@@ -21,13 +21,17 @@ class Layout(NamedTuple):
     segment_length: int
 
     def segments(self) -> Segments:
-        return find_segments(torch.from_numpy(self.starts), torch.from_numpy(self.position), self.segment_length)
+        return find_segments(
+            torch.from_numpy(self.starts), torch.from_numpy(self.position), self.segment_length
+        )
 
 
 @st.composite
 def layouts(draw: st.DrawFn) -> Layout:
     rows, steps, length = draw(st.integers(1, 4)), draw(st.integers(1, 12)), draw(st.integers(1, 6))
-    starts = draw(st.lists(st.lists(st.booleans(), min_size=steps, max_size=steps), min_size=rows, max_size=rows))
+    starts = draw(
+        st.lists(st.lists(st.booleans(), min_size=steps, max_size=steps), min_size=rows, max_size=rows)
+    )
     position = draw(st.lists(st.integers(0, length - 1), min_size=rows, max_size=rows))
     return Layout(np.array(starts), np.array(position), length)
 
@@ -49,7 +53,15 @@ def find_by_loops(layout: Layout) -> list[dict[str, int | bool]]:
                 found[-1]["followed"] = full
             if t == 0 or start or full:
                 found.append(
-                    dict(row=row, first=row * steps + t, length=0, slot=slot, depth=depth, fresh=start, followed=False)
+                    dict(
+                        row=row,
+                        first=row * steps + t,
+                        length=0,
+                        slot=slot,
+                        depth=depth,
+                        fresh=start,
+                        followed=False,
+                    )
                 )
             found[-1]["length"] += 1
             found[-1]["last"] = t == steps - 1
