@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from rmt_rl import MemoryPPO
 from stable_baselines3.common.vec_env import VecEnv
 
 from agents.recipes import Recipe, recipe_from_json, recipe_to_json
+from rmt_rl import MemoryPPO
 
 FOLDER = "checkpoints"
 MODEL, RECIPE, STATE = "model.zip", "recipe.json", "state.json"
@@ -58,8 +58,8 @@ class Checkpoint:
             model: MemoryPPO = MemoryPPO.load(file, env=env, device=device)
         # What SB3 and torch raise for a foreign or damaged file, depending on where they stumble.
         except (
-            AttributeError, AssertionError, EOFError, ImportError, KeyError, RuntimeError, TypeError, ValueError,
-            pickle.UnpicklingError, zipfile.BadZipFile,
+            AttributeError, AssertionError, EOFError, ImportError, KeyError, RuntimeError, TypeError,
+            ValueError, pickle.UnpicklingError, zipfile.BadZipFile,
         ) as error:  # fmt: skip
             raise ValueError(f"{file} is damaged, or no model of MemoryPPO: {error}") from error
         return model
@@ -90,12 +90,13 @@ def save_checkpoint(run: Path, model: MemoryPPO, recipe: Recipe, curriculum: dic
 def checkpoints_of(run: Path) -> list[Path]:
     """The checkpoints in a run's folder, oldest first."""
     return sorted(
-        (path for path in (run / FOLDER).glob("[0-9]*") if path.name.isdecimal()), key=lambda path: int(path.name)
+        (path for path in (run / FOLDER).glob("[0-9]*") if path.name.isdecimal()),
+        key=lambda path: int(path.name),
     )
 
 
 def find_checkpoint(path: Path) -> Checkpoint:
-    """Read a checkpoint's folder, or the newest checkpoint of a run's folder; a ``model.zip`` stands for its folder.
+    """Read a checkpoint's folder, or the newest checkpoint of a run's; ``model.zip`` stands for its folder.
 
     :raises ValueError: if there is none, or its files are damaged or something else
     """
@@ -107,7 +108,7 @@ def find_checkpoint(path: Path) -> Checkpoint:
         found = checkpoints_of(path)
         if not found:
             raise ValueError(
-                f"{path} holds neither a checkpoint ({MODEL}, {RECIPE}, {STATE}) nor a run's {FOLDER}/ with one in it"
+                f"{path} holds no checkpoint ({MODEL}, {RECIPE}, {STATE}) and no {FOLDER}/ with one"
             )
         path = found[-1]
     recipe = _read(path / RECIPE, recipe_from_json)
@@ -118,7 +119,11 @@ def find_checkpoint(path: Path) -> Checkpoint:
 
 
 def _state_from_json(data: Any) -> tuple[int, dict[str, Any]]:
-    if not isinstance(data, dict) or type(data.get("steps")) is not int or not isinstance(data.get("curriculum"), dict):
+    if (
+        not isinstance(data, dict)
+        or type(data.get("steps")) is not int
+        or not isinstance(data.get("curriculum"), dict)
+    ):
         raise ValueError("it must hold steps and curriculum")
     return data["steps"], data["curriculum"]
 

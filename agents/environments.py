@@ -32,7 +32,9 @@ def find_spec(env_id: str) -> EnvSpec:
         if module:
             importlib.import_module(module)
     except ModuleNotFoundError as error:
-        raise ValueError(f"unknown environment {env_id!r}: there is no module {module!r} ({error})") from error
+        raise ValueError(
+            f"unknown environment {env_id!r}: there is no module {module!r} ({error})"
+        ) from error
     try:
         return gym.spec(name)
     except gym.error.Error as error:
@@ -44,8 +46,8 @@ def find_spec(env_id: str) -> EnvSpec:
 def make_vec(env_id: str, n_envs: int, seed: int, **kwargs: Any) -> VecEnv:
     """Make a vector of environments that reports each episode's return.
 
-    Where the module in front of the id has a function ``make_sb3_vec(env_id, n_envs, seed, **kwargs)``, as ``envs``
-    does for its batched tasks, that makes it; else it is SB3's ``DummyVecEnv``.
+    Where the module in front of the id has a function ``make_sb3_vec(env_id, n_envs, seed, **kwargs)``, as
+    ``envs`` does for its batched tasks, that makes it; else it is SB3's ``DummyVecEnv``.
 
     :param n_envs: number of environments, N
     :param seed: environment i is seeded with ``seed`` + i at its first reset
@@ -58,7 +60,9 @@ def make_vec(env_id: str, n_envs: int, seed: int, **kwargs: Any) -> VecEnv:
         own: VecEnv = make_own(spec.id, n_envs, seed, **kwargs)
         return own
     # Gymnasium's checker would look at every environment's first steps once more.
-    vec_env = VecMonitor(DummyVecEnv([partial(gym.make, env_id, disable_env_checker=True, **kwargs)] * n_envs))
+    vec_env = VecMonitor(
+        DummyVecEnv([partial(gym.make, env_id, disable_env_checker=True, **kwargs)] * n_envs)
+    )
     vec_env.seed(seed)
     return vec_env
 
@@ -66,8 +70,8 @@ def make_vec(env_id: str, n_envs: int, seed: int, **kwargs: Any) -> VecEnv:
 def training_seed(seed: int, steps: int) -> int:
     """Seed of the first environment of a training that is begun, or taken up again, after so many steps.
 
-    Trainings with other seeds play other episodes, and so does each part of one. It is below 2**29, so that, with the
-    number of environments added, it does not come near ``EVALUATION_SEED``.
+    Trainings with other seeds play other episodes, and so does each part of one. It is below 2**29, so that,
+    with the number of environments added, it does not come near ``EVALUATION_SEED``.
     """
     return int(np.random.SeedSequence((seed, steps)).generate_state(1)[0]) >> 3
 

@@ -9,12 +9,12 @@ from statistics import NormalDist
 from typing import Any
 
 import numpy as np
-from rmt_rl import MemoryPPO, MemoryState
 from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper
 
 from agents.environments import EVALUATION_SEED, make_env, set_levels
 from agents.levels import Level
 from agents.recipes import Recipe
+from rmt_rl import MemoryPPO, MemoryState
 
 MOST_ENVS = 128
 """environments side by side"""
@@ -28,7 +28,9 @@ def wilson_interval(successes: int, episodes: int, confidence: float = 0.95) -> 
     :raises ValueError: unless 0 <= successes <= episodes, episodes > 0 and 0 < confidence < 1
     """
     if not (0 <= successes <= episodes and episodes > 0):
-        raise ValueError(f"successes must be from 0 to episodes, of at least 1, got {successes} of {episodes}")
+        raise ValueError(
+            f"successes must be from 0 to episodes, of at least 1, got {successes} of {episodes}"
+        )
     if not 0.0 < confidence < 1.0:
         raise ValueError(f"confidence must be between 0 and 1, got {confidence}")
     z = NormalDist().inv_cdf((1.0 + confidence) / 2.0)
@@ -131,8 +133,8 @@ def stream(
     """Pass the steps at which no action has an effect through the memory in blocks.
 
     For environments with ``non_reactive_steps()`` (steps from now whose actions do nothing, one number per
-    environment), ``advance(n)`` (the observations (N, n, ...) of the next n, which are then over) and ``observe()``; for
-    others nothing is done. By the law of splitting the memory is the one that stepping leads to.
+    environment), ``advance(n)`` (the observations (N, n, ...) of the next n, which are then over) and
+    ``observe()``; for others nothing is done. By the law of splitting, the memory is what stepping leads to.
 
     :return: the observations at which to act, whether each is its episode's first, and the memory before them
     """

@@ -1,4 +1,4 @@
-"""Training by a recipe: environments, model, curriculum, checkpoints, logs; and going on where it was left."""
+"""Training by a recipe: model, curriculum, checkpoints and logs; and going on where it was left."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from gymnasium import spaces
-from rmt_rl import MemoryPPO
-from rmt_rl.callbacks import CurriculumCallback
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import Logger, make_output_format
 from stable_baselines3.common.utils import LinearSchedule
@@ -20,6 +18,8 @@ from agents.callbacks import Checkpoints, EntropySchedule
 from agents.checkpoints import Checkpoint, save_checkpoint
 from agents.environments import make_env, training_seed
 from agents.recipes import Recipe
+from rmt_rl import MemoryPPO
+from rmt_rl.callbacks import CurriculumCallback
 
 LOGS = "logs"
 STEPS = "time/total_timesteps"
@@ -72,7 +72,11 @@ def build_curriculum(recipe: Recipe, saved: dict[str, Any] | None = None) -> Cur
     :raises ValueError: if ``saved`` is another curriculum's
     """
     curriculum = CurriculumCallback(
-        recipe.levels, recipe.threshold, recipe.window, recipe.easier, stop_when_solved=recipe.stop_when_solved
+        recipe.levels,
+        recipe.threshold,
+        recipe.window,
+        recipe.easier,
+        stop_when_solved=recipe.stop_when_solved,
     )
     if saved is not None:
         try:
@@ -105,7 +109,9 @@ def train(
     """
     steps = 0 if resume is None else resume.steps
     if steps >= recipe.total_steps:
-        raise ValueError(f"{steps} steps are done already: total_steps must be more, got {recipe.total_steps}")
+        raise ValueError(
+            f"{steps} steps are done already: total_steps must be more, got {recipe.total_steps}"
+        )
     curriculum = build_curriculum(recipe, None if resume is None else resume.curriculum)
     seed = training_seed(recipe.seed, steps)
     env = make_env(recipe, recipe.n_envs, seed)
@@ -139,10 +145,14 @@ def _learn(
     model.set_logger(make_logger(run / LOGS, steps, tensorboard))
     try:
         # With the step count kept, learn takes the steps still to do.
-        model.learn(recipe.total_steps - steps, callback=all_callbacks, log_interval=1, reset_num_timesteps=steps == 0)
+        model.learn(
+            recipe.total_steps - steps, callback=all_callbacks, log_interval=1, reset_num_timesteps=steps == 0
+        )
     except KeyboardInterrupt:
         finished = False
-    model.logger.dump(model.num_timesteps)  # what the last update recorded
+    # What the last update recorded; SB3 leaves that out.
+    model.logger.record(STEPS, model.num_timesteps)
+    model.logger.dump(model.num_timesteps)
     model.logger.close()
     return Trained(model, curriculum, save(model), finished)
 
@@ -157,7 +167,7 @@ def make_logger(folder: Path, steps: int, tensorboard: bool) -> Logger:
 
 
 def read_logs(run: Path) -> list[dict[str, float]]:
-    """What a run logged, one entry per update: names as in tensorboard, ``time/total_timesteps`` among them."""
+    """What a run logged, one entry per update and one more at the end, by the names in tensorboard."""
     rows: list[dict[str, float]] = []
     for file in sorted((run / LOGS).glob("progress_*.csv")):
         # What came after the checkpoint that this file goes on from was done again.

@@ -86,18 +86,29 @@ def minigrid(n_envs: int) -> VecEnv:
 def make_algorithm(name: str, args: Training) -> BaseAlgorithm:
     """The algorithm of a row, on environments of its own."""
     common: dict[str, Any] = dict(
-        n_steps=args.n_steps, batch_size=args.batch_size, n_epochs=args.n_epochs, ent_coef=0.02, seed=0, device="cpu"
+        n_steps=args.n_steps,
+        batch_size=args.batch_size,
+        n_epochs=args.n_epochs,
+        ent_coef=0.02,
+        seed=0,
+        device="cpu",
     )
     policy_kwargs: dict[str, Any] = dict(features_extractor_class=IdEmbeddingExtractor, net_arch=[64])
     if name == "RecurrentPPO":
         from sb3_contrib import RecurrentPPO
 
         policy_kwargs |= dict(lstm_hidden_size=args.width, enable_critic_lstm=False, shared_lstm=True)
-        return RecurrentPPO("MultiInputLstmPolicy", minigrid(args.n_envs), policy_kwargs=policy_kwargs, **common)
+        return RecurrentPPO(
+            "MultiInputLstmPolicy", minigrid(args.n_envs), policy_kwargs=policy_kwargs, **common
+        )
     options = core_kwargs(name, args.width, args.layers, args.segment_length)
     policy_kwargs |= dict(core=name, core_kwargs=options)
     return MemoryPPO(
-        "MultiInputPolicy", minigrid(args.n_envs), sequence_length=args.n_steps, policy_kwargs=policy_kwargs, **common
+        "MultiInputPolicy",
+        minigrid(args.n_envs),
+        sequence_length=args.n_steps,
+        policy_kwargs=policy_kwargs,
+        **common,
     )
 
 
@@ -143,13 +154,17 @@ def training(args: Training) -> None:
 def acting(args: Acting) -> None:
     """Early and late in an episode in turn, on the same machine in the same minutes."""
     torch.set_num_threads(args.threads)
-    table = Table(title=f"One environment, a step at {args.early:,} and at {args.late:,} steps into an episode")
+    table = Table(
+        title=f"One environment, a step at {args.early:,} and at {args.late:,} steps into an episode"
+    )
     for column in ("core", "us/step early", "us/step late", "late / early", "state bytes early", "late"):
         table.add_column(column, justify="left" if column == "core" else "right")
     rng = np.random.default_rng(0)
     for core in args.cores:
         options = core_kwargs(core, args.width, 2, 16)
-        model = MemoryPPO("MlpPolicy", "CartPole-v1", policy_kwargs=dict(core=core, core_kwargs=options), device="cpu")
+        model = MemoryPPO(
+            "MlpPolicy", "CartPole-v1", policy_kwargs=dict(core=core, core_kwargs=options), device="cpu"
+        )
 
         def noise(steps: int) -> Any:
             return rng.normal(size=(1, steps, 4)).astype(np.float32)

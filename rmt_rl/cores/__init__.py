@@ -39,7 +39,7 @@ def make_core(core: str | type[MemoryCore[Any]], input_dim: int, **options: Any)
             hint = f" Did you mean {near[0]!r}?" if near else ""
             raise ValueError(f"unknown memory core {core!r}; there are {', '.join(CORES)}.{hint}")
         core_class = CORES[core]
-    elif isinstance(core, type) and issubclass(core, MemoryCore):
+    elif isinstance(core, type) and issubclass(core, MemoryCore):  # type: ignore[redundant-expr]
         core_class = core
     else:
         raise TypeError(f"core must be one of {', '.join(CORES)} or a subclass of MemoryCore, got {core!r}")
@@ -49,9 +49,21 @@ def make_core(core: str | type[MemoryCore[Any]], input_dim: int, **options: Any)
     unknown = [name for name in options if name not in known]
     if unknown and not takes_any:
         raise ValueError(
-            f"core {core_class.__name__} has no option {', '.join(map(repr, unknown))}; it has {', '.join(known)}"
+            f"core {core_class.__name__} has no option {', '.join(map(repr, unknown))}; "
+            f"it has {', '.join(known)}"
         )
     return core_class(input_dim, **options)
 
 
-__all__ = ["CORES", "GRU", "LSTM", "RMT", "RMTXL", "FeedForward", "MemoryCore", "TransformerXL", "make_core", "map_state"]
+__all__ = [
+    "CORES",
+    "GRU",
+    "LSTM",
+    "RMT",
+    "RMTXL",
+    "FeedForward",
+    "MemoryCore",
+    "TransformerXL",
+    "make_core",
+    "map_state",
+]

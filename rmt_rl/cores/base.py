@@ -20,13 +20,14 @@ StateT = TypeVar("StateT", bound=tuple[Any, ...])
 class MemoryCore(nn.Module, ABC, Generic[StateT]):
     """A function of an episode's history, computed step by step or on whole sequences with the same result.
 
-    Subclasses define ``initial_state`` and ``forward``; they keep no state on the module and never mutate what they are
-    given. The laws that every core obeys (``tests/rmt_rl/test_core_laws.py`` checks them for every registered one):
+    Subclasses define ``initial_state`` and ``forward``; they keep no state on the module and never mutate
+    what they are given. The laws that every core obeys (``tests/rmt_rl/test_core_laws.py`` checks them for
+    every registered one):
 
     1. splitting: running ``x[:, :k]`` and then ``x[:, k:]`` is running ``x``, outputs and final state;
     2. causality: an output depends on no later input;
-    3. reset isolation: an episode start replaces the state by the initial one *before* its step is consumed, by
-       selection, so that neither values (NaN included) nor gradients cross it;
+    3. reset isolation: an episode start replaces the state by the initial one *before* its step is consumed,
+       by selection, so that neither values (NaN included) nor gradients cross it;
     4. batch independence: a row depends on itself alone;
     5. every parameter receives a gradient;
     6. the state stays finite and of constant size, however long the episode.
@@ -38,10 +39,8 @@ class MemoryCore(nn.Module, ABC, Generic[StateT]):
     def __init__(self, input_dim: int, output_dim: int) -> None:
         super().__init__()
         # SB3 hands over numpy integers for some observation spaces; torch's recurrent layers reject them.
-        self.input_dim, self.output_dim = (
-            require_positive(name, int(value) if isinstance(value, np.integer) else value)
-            for name, value in (("input_dim", input_dim), ("output_dim", output_dim))
-        )
+        self.input_dim = require_positive("input_dim", _as_int(input_dim))
+        self.output_dim = require_positive("output_dim", _as_int(output_dim))
 
     @abstractmethod
     def initial_state(self, batch_size: int) -> StateT:
@@ -59,11 +58,11 @@ class MemoryCore(nn.Module, ABC, Generic[StateT]):
         """
 
     def describe(self) -> str:
-        """One line that tells cores apart: two cores with equal descriptions can exchange weights and states."""
+        """One line that tells cores apart: those with equal descriptions can exchange weights and states."""
         return f"{type(self).__name__}(input_dim={self.input_dim}, {self.extra_repr()})"
 
     def get_extra_state(self) -> Tensor:
-        """The description travels with the weights (as bytes, so that a state dict holds nothing but tensors)."""
+        """The description travels with the weights, as bytes: a state dict holds nothing but tensors."""
         return torch.tensor(list(self.describe().encode()), dtype=torch.uint8)
 
     def set_extra_state(self, state: Tensor) -> None:
@@ -84,7 +83,8 @@ class MemoryCore(nn.Module, ABC, Generic[StateT]):
         """Raise ValueError where a call breaks the contract; shapes only, so it costs nothing on a device."""
         if inputs.dim() != 3 or inputs.shape[-1] != self.input_dim or inputs.shape[1] == 0:
             raise ValueError(
-                f"inputs must be (rows, steps >= 1, {self.input_dim}) for this core, got shape {tuple(inputs.shape)}"
+                f"inputs must be (rows, steps >= 1, {self.input_dim}) for this core, "
+                f"got shape {tuple(inputs.shape)}"
             )
         if not inputs.is_floating_point():
             raise ValueError(f"inputs must be floating-point features, got {inputs.dtype}")
@@ -95,23 +95,30 @@ class MemoryCore(nn.Module, ABC, Generic[StateT]):
             )
         for name, leaf in zip(getattr(state, "_fields", ()), state, strict=True):
             if leaf.shape[0] != inputs.shape[0]:
-                raise ValueError(f"the state's {name} has {leaf.shape[0]} rows, the inputs have {inputs.shape[0]}")
+                raise ValueError(
+                    f"the state's {name} has {leaf.shape[0]} rows, the inputs have {inputs.shape[0]}"
+                )
 
 
 def map_state(function: Callable[..., Tensor], *states: StateT) -> StateT:
-    """Apply ``function`` leaf by leaf to states of one type (nested NamedTuples included); rebuilds that type."""
+    """Apply ``function`` leaf by leaf to states of one type, nested ones included; rebuilds that type."""
     first = states[0]
     leaves = [
         map_state(function, *leaf) if isinstance(leaf[0], tuple) else function(*leaf)
         for leaf in zip(*states, strict=True)
     ]
     # A NamedTuple takes its fields one by one, a plain tuple takes them all at once.
-    return type(first)(*leaves) if hasattr(first, "_fields") else type(first)(leaves)  # type: ignore[return-value]
+    return type(first)(*leaves) if hasattr(first, "_fields") else type(first)(leaves)
 
 
 def expand_rows(mask: Tensor, like: Tensor) -> Tensor:
     """View a (B,) mask so that it broadcasts against ``like`` (B, ...)."""
     return mask.view(-1, *(1 for _ in range(like.dim() - 1)))
+
+
+def _as_int(value: Any) -> Any:
+    """A numpy integer as a Python one, anything else as it is."""
+    return int(value) if isinstance(value, np.integer) else value
 
 
 def require_positive(name: str, value: int) -> int:

@@ -1,13 +1,16 @@
 """The transformer block that all attention cores share.
 
-Pre-norm (Xiong et al. 2020), optionally with the GRU gates of GTrXL (Parisotto et al. 2020) in place of the residual
-sums, optionally with persistent tokens: learned vectors of each layer that every step can attend to (Sukhbaatar et al. 2019;
-Behrouz et al. 2025). Keys and values are projected apart from the attention itself, so that cores can cache them.
+Pre-norm (Xiong et al. 2020), optionally with the GRU gates of GTrXL (Parisotto et al. 2020) in place of the
+residual sums, optionally with persistent tokens: learned vectors of each layer that every step can attend to
+(Sukhbaatar et al. 2019; Behrouz et al. 2025). Keys and values are projected apart from the attention itself,
+so that cores can cache them.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from typing import cast
 
 import torch
 import torch.nn.functional as F
@@ -17,7 +20,7 @@ from rmt_rl.cores.base import require_positive
 
 
 class GRUGate(nn.Module):
-    """GTrXL's gate: how much of a sub-layer's output ``y`` replaces the stream ``x``. A bias of 2 starts near identity."""
+    """GTrXL's gate: how much of a sub-layer's output ``y`` replaces the stream ``x``; at first, little."""
 
     def __init__(self, width: int, bias: float = 2.0) -> None:
         super().__init__()
@@ -76,12 +79,15 @@ class Block(nn.Module):
         assert self.relative is not None
         return self.relative(encoding).unflatten(-1, (self.heads, -1)).transpose(0, 1)  # type: ignore[no-any-return]
 
-    def attend(self, x: Tensor, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
+    def attend(
+        self, x: Tensor, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None
+    ) -> Tensor:
         """The stream after attention and feed-forward.
 
         :param x: (B, N, D), the stream that the queries (B, H, N, D / H) come from
         :param key: (B, H, K, D / H), values alike
-        :param mask: broadcastable to (B, H, N, K): bool, true where a query sees a key, or a float added to the scores
+        :param mask: broadcastable to (B, H, N, K): bool, true where a query sees a key, or a float added to
+            the scores
         """
         if self.persistent is not None:
             _, persistent_key, persistent_value = self.project(self.persistent.unsqueeze(0))
@@ -99,7 +105,14 @@ class Block(nn.Module):
     def _join(self, sublayer: int, x: Tensor, y: Tensor) -> Tensor:
         y = F.dropout(y, self.dropout, self.training)
         # GTrXL rectifies what enters its gates; a plain residual stream keeps the sign.
-        return x + y if self.gates is None else self.gates[sublayer](x, F.relu(y))  # type: ignore[no-any-return]
+        return x + y if self.gates is None else self.gates[sublayer](x, F.relu(y))
+
+
+class Blocks(nn.ModuleList):
+    """The layers of a core; iterating gives them as the blocks they are."""
+
+    def __iter__(self) -> Iterator[Block]:
+        return cast("Iterator[Block]", super().__iter__())
 
 
 def make_blocks(
@@ -111,7 +124,7 @@ def make_blocks(
     gated: bool,
     persistent_tokens: int,
     relative: bool,
-) -> nn.ModuleList:
+) -> Blocks:
     """The blocks of a core, after checking the options that all attention cores share.
 
     :raises ValueError: naming the option, its value and what would do
@@ -130,15 +143,15 @@ def make_blocks(
     if persistent_tokens < 0:
         raise ValueError(f"persistent_tokens must be 0 or more, got {persistent_tokens}")
     hidden = 4 * width if feedforward is None else feedforward
-    return nn.ModuleList(
+    return Blocks(
         Block(width, heads, hidden, dropout, gated, persistent_tokens, relative) for _ in range(layers)
     )
 
 
 class RelativePositions(nn.Module):
-    """What Transformer-XL's four-term score (Dai et al. 2019) needs beside the blocks' W_R, shared by all layers.
+    """What Transformer-XL's four-term score (Dai et al. 2019) needs beside the blocks' W_R, for all layers.
 
-    score(i, j) = ((q_i + u) . k_j + (q_i + v) . W_R R_{i-j}) / sqrt(D / H), for distances i - j from 0 to ``window``.
+    score(i, j) = ((q_i + u) . k_j + (q_i + v) . W_R R_{i-j}) / sqrt(D / H), for i - j from 0 to ``window``.
     """
 
     distances: Tensor
@@ -150,23 +163,30 @@ class RelativePositions(nn.Module):
         self.v = nn.Parameter(torch.empty(heads, 1, width // heads).normal_(std=0.02))
         self.register_buffer("distances", sinusoids(window + 1, width), persistent=False)
 
-    def scores(self, block: Block, query: Tensor) -> Tensor:
-        """(q_i + v) . W_R R_d, scaled: (B, H, N, window + 1), the last dimension is the distance d."""
-        keys = block.relative_keys(self.distances)  # (H, window + 1, D / H)
+    def scores(self, block: Block, query: Tensor, reach: int | None = None) -> Tensor:
+        """(q_i + v) . W_R R_d, scaled, for d from 0 to ``reach`` (the window): (B, H, N, reach + 1)."""
+        distances = self.distances if reach is None else self.distances[: reach + 1]
+        keys = block.relative_keys(distances)  # (H, reach + 1, D / H)
         return ((query + self.v) * (1 / math.sqrt(query.shape[-1]))) @ keys.transpose(-1, -2)
 
-    def timeline(self, block: Block, query: Tensor) -> Tensor:
-        """The relative term of N successive queries and the window + N keys that end with theirs.
+    def timeline(self, block: Block, query: Tensor, before: int) -> Tensor:
+        """The relative term of N successive queries and the ``before`` + N keys that end with theirs.
 
-        Key m lies at distance window + i - m from query i. The scores by distance, farthest first, need only be shifted by one
-        place per query, which padding and re-viewing does; where the distance is not in 0..window the value is 0.
-        :return: (B, H, N, window + N)
+        Key m lies at distance before + i - m from query i. The scores by distance, farthest first, need only
+        be shifted by one place per query, which padding and re-viewing does. What lies at no distance from 0
+        to the window is for the caller to mask.
+
+        :return: (B, H, N, before + N)
         """
         rows, heads, steps, _ = query.shape
-        by_distance = self.scores(block, query).flip(-1)
-        keys = self.window + steps
-        flat = F.pad(by_distance, (0, steps)).flatten(2)[..., : steps * keys]
-        return flat.view(rows, heads, steps, keys)
+        reach = min(self.window, before + steps - 1)
+        by_distance = self.scores(block, query, reach).flip(-1)
+        # Shifted, the first of these keys lies at distance ``reach`` from the first query.
+        keys = reach + steps
+        shifted = (
+            F.pad(by_distance, (0, steps)).flatten(2)[..., : steps * keys].view(rows, heads, steps, keys)
+        )
+        return shifted[..., reach - before :] if reach >= before else F.pad(shifted, (before - reach, 0))
 
 
 def sinusoids(count: int, width: int) -> Tensor:

@@ -15,14 +15,16 @@ class NoState(NamedTuple):
 
 
 class FeedForward(MemoryCore[NoState]):
-    """Pre-norm residual blocks, each step on its own: what an agent reaches with the present observation alone.
+    """Pre-norm residual blocks, each step on its own: what an agent does with the present observation alone.
 
     :param width: D, the output's dimension
     :param layers: number of residual blocks
     :param feedforward: hidden width of a block, by default 4 * width
     """
 
-    def __init__(self, input_dim: int, width: int = 64, layers: int = 2, feedforward: int | None = None) -> None:
+    def __init__(
+        self, input_dim: int, width: int = 64, layers: int = 2, feedforward: int | None = None
+    ) -> None:
         super().__init__(input_dim, require_positive("width", width))
         hidden = 4 * width if feedforward is None else require_positive("feedforward", feedforward)
         self.encode = nn.Linear(self.input_dim, width)

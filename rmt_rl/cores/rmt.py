@@ -1,12 +1,12 @@
 """``rmt``: the decoder Recurrent Memory Transformer (Bulatov, Kuratov and Burtsev 2022, arXiv 2207.06881).
 
-An episode is cut into segments of S steps. Segment tau is processed as [read memory; steps; write memory], where both
-memory blocks are the same M vectors m_tau, told apart by a learned role. The read block sees itself; a step sees the read block
-and the steps up to itself; the write block sees everything. The outputs at the write block, after the final norm, are m_{tau+1},
-fed back as they are, with the gradient.
+An episode is cut into segments of S steps. Segment tau is processed as [read memory; steps; write memory],
+where both memory blocks are the same M vectors m_tau, told apart by a learned role. The read block sees
+itself; a step sees the read block and the steps up to itself; the write block sees everything. The outputs at
+the write block, after the final norm, are m_{tau+1}, fed back as they are, with the gradient.
 
-Acting keeps the keys and values of the segment so far: one token a step, and one write every S steps, made when the next step
-needs it.
+Acting keeps the keys and values of the segment so far: one token a step, and one write every S steps, made
+when the next step needs it.
 """
 
 from __future__ import annotations
@@ -20,11 +20,7 @@ from torch import Tensor, nn
 
 from rmt_rl.cores.base import MemoryCore, expand_rows, require_positive
 from rmt_rl.cores.blocks import Block, make_blocks
-from rmt_rl.cores.segments import Ints, Segments, find_segments, invert, pick, step_slots, to_device
-
-
-CALL_TOKENS = 512
-"""How many tokens cost about as much as running one group of segments more."""
+from rmt_rl.cores.segments import Ints, Segments, alike, find_segments, invert, pick, step_slots, to_device
 
 
 class RMTState(NamedTuple):
@@ -33,7 +29,7 @@ class RMTState(NamedTuple):
     memory: Tensor
     """(B, M, D) the memory that the current segment reads"""
     keys: Tensor
-    """(B, L, H, M + W + S, D / H) of the read block, of the W steps before the segment and of its steps; 0 where empty"""
+    """(B, L, H, M + W + S, D / H) of read block, W steps before the segment and its steps; 0 where empty"""
     values: Tensor
     """as ``keys``"""
     position: Tensor
@@ -98,12 +94,14 @@ class RMT(MemoryCore[RMTState]):
         super().__init__(input_dim, require_positive("width", width))
         self.segment_length = require_positive("segment_length", segment_length)
         self.memory_tokens = require_positive("memory_tokens", memory_tokens)
+        self.heads = heads
         self.blocks = make_blocks(
             width, layers, heads, feedforward, dropout, gated, persistent_tokens, relative=self.relative
         )
         self.options = dict(
-            width=width, layers=layers, heads=heads, segment_length=segment_length, memory_tokens=memory_tokens,
-            feedforward=feedforward, gated=gated, persistent_tokens=persistent_tokens,
+            width=width, layers=layers, heads=heads, segment_length=segment_length,
+            memory_tokens=memory_tokens, feedforward=feedforward, gated=gated,
+            persistent_tokens=persistent_tokens,
         )  # fmt: skip
         self.encode = nn.Linear(self.input_dim, width)
         self.slot = nn.Parameter(torch.empty(segment_length, width).normal_(std=0.1))
@@ -111,7 +109,9 @@ class RMT(MemoryCore[RMTState]):
         self.initial_memory = nn.Parameter(torch.empty(memory_tokens, width).normal_(std=0.1))
         self.read_role = nn.Parameter(torch.empty(width).normal_(std=0.1))
         self.write_role = nn.Parameter(torch.empty(width).normal_(std=0.1))
-        self.norm = nn.LayerNorm(width)
+        # Fed back every segment, a gain would be raised to the power of the number of segments and wipe out
+        # all but the largest directions of the memory. Without one, a block that adds nothing keeps it.
+        self.norm = nn.LayerNorm(width, elementwise_affine=False)
 
     def extra_repr(self) -> str:
         return ", ".join(f"{name}={value}" for name, value in self.options.items())
@@ -120,8 +120,8 @@ class RMT(MemoryCore[RMTState]):
         require_positive("batch_size", batch_size)
         memory = self.initial_memory.expand(batch_size, -1, -1)
         slots = self.memory_tokens + self.memory_length + self.segment_length
-        heads = self.options["heads"]
-        cache = memory.new_zeros(batch_size, len(self.blocks), heads, slots, self.output_dim // heads)
+        shape = (batch_size, len(self.blocks), self.heads, slots, self.output_dim // self.heads)
+        cache = memory.new_zeros(shape)
         zeros = torch.zeros(batch_size, dtype=torch.int64, device=memory.device)
         return RMTState(memory, cache, cache, zeros, zeros)
 
@@ -132,10 +132,10 @@ class RMT(MemoryCore[RMTState]):
             return self._act(inputs, state)
         return self._train(inputs, state, episode_starts)
 
-    # -- opening a segment ---------------------------------------------------------------------------------------------
+    # -- opening a segment -----------------------------------------------------------------------------------
 
     def _open(self, state: RMTState, starts: Tensor) -> RMTState:
-        """The state in which the next step is consumed: reset where an episode starts, the due writes made."""
+        """The state that consumes the next step: reset where an episode starts, the due writes made."""
         due = ~starts & (state.position == self.segment_length)
         opening = starts | due
         memory = torch.where(expand_rows(starts, state.memory), self.initial_memory, state.memory)
@@ -143,7 +143,9 @@ class RMT(MemoryCore[RMTState]):
         rows = due.nonzero().squeeze(1)
         if len(rows):
             context = Context(*(leaf[rows] for leaf in state[1:]))
-            memory = memory.index_copy(0, rows, self._next_memory(memory[rows], self._write(memory[rows], context)))
+            memory = memory.index_copy(
+                0, rows, self._next_memory(memory[rows], self._write(memory[rows], context))
+            )
             window = window.index_copy(0, rows, self._window_after(window[rows]))
         # Emptying also copies: what follows may write into these.
         opened = opening.nonzero().squeeze(1)
@@ -170,9 +172,17 @@ class RMT(MemoryCore[RMTState]):
             key = torch.cat([context.keys[:, layer], key], dim=2)
             value = torch.cat([context.values[:, layer], value], dim=2)
             z = block.attend(z, self._content(query), key, value, self._write_mask(context))
-        return self.norm(z)  # type: ignore[no-any-return]
+        return self._written(z)
 
-    # -- one step ------------------------------------------------------------------------------------------------------
+    def _written(self, z: Tensor) -> Tensor:
+        """The next memory from the stream of the write block (G, M, D).
+
+        The role it entered with is taken off again: added anew in every segment, it would in time outweigh
+        what is remembered.
+        """
+        return self.norm(z - self.write_role)  # type: ignore[no-any-return]
+
+    # -- one step --------------------------------------------------------------------------------------------
 
     def _act(self, inputs: Tensor, state: RMTState) -> tuple[Tensor, RMTState]:
         """One step for every row, from the cache. ``state`` is a fresh copy and is filled in place."""
@@ -199,12 +209,13 @@ class RMT(MemoryCore[RMTState]):
             state.values[rows, layer, :, : self.memory_tokens] = value
             z = block.attend(z, self._content(query), key, value)
 
-    # -- whole sequences -----------------------------------------------------------------------------------------------
+    # -- whole sequences -------------------------------------------------------------------------------------
 
     def _train(self, inputs: Tensor, state: RMTState, episode_starts: Tensor) -> tuple[Tensor, RMTState]:
         """Whole sequences, depth by depth."""
         rows, steps = episode_starts.shape
         plan = find_segments(episode_starts, state.position, self.segment_length)
+        tokens = plan.slot + plan.length + self.memory_tokens * plan.followed
         # One row more: the slots that hold no step of this batch read it.
         encoded = F.pad(self.encode(inputs).flatten(0, 1), (0, 0, 0, 1))
         outputs: list[Tensor] = []
@@ -216,7 +227,7 @@ class RMT(MemoryCore[RMTState]):
             here = np.flatnonzero(plan.depth == depth)
             continues = plan.slot[here] > 0
             parts = [(here[continues], False), (here[~continues], True)]
-            groups = [(which, opens) for part, opens in parts for which in self._alike(plan, part)]
+            groups = [(which, opens) for part, opens in parts for which in alike(part, tokens[part])]
             place[np.concatenate([which for which, _ in groups])] = np.arange(len(here))
             done: list[tuple[Tensor, Context]] = []
             for which, opens in groups:
@@ -238,31 +249,17 @@ class RMT(MemoryCore[RMTState]):
             written = torch.cat([memory for memory, _ in done])
             context = Context(*(torch.cat(leaves) for leaves in zip(*(c for _, c in done), strict=True)))
         inverse = to_device(invert(np.concatenate(sources), rows * steps), inputs)
-        return torch.cat(outputs)[inverse].unflatten(0, (rows, steps)), final.state()
-
-    def _alike(self, plan: Segments, which: Ints) -> list[Ints]:
-        """Group segments that need about as many tokens, so that short ones are not padded to the length of full ones."""
-        tokens = (plan.slot + plan.length + self.memory_tokens * plan.followed)[which]
-        order = np.argsort(-tokens, kind="stable")
-        which, tokens = which[order], tokens[order]
-        groups, begin = [], 0
-        while begin < len(which):
-            # Going on with half the tokens saves this padding; below a few hundred tokens a call of its own costs more.
-            end = begin + int(np.searchsorted(-tokens[begin:], -(tokens[begin] // 2)))
-            saved = int((tokens[begin] - tokens[end:]).sum())
-            end = end if saved > CALL_TOKENS else len(which)
-            groups.append(which[begin:end])
-            begin = end
-        return groups
+        return torch.cat(outputs)[inverse].view(rows, steps, -1), final.state()
 
     def _from_state(self, group: Segments, state: RMTState, opens: bool) -> tuple[Tensor, Context]:
-        """Memory and context of segments of depth 0: the row's state, or the initial one where an episode begins."""
-        # A segment that opens has nothing of its own in the cache; most do, so what they do not need is not copied.
+        """Memory and context of segments of depth 0: the row's, or initial ones where an episode begins."""
+        # A segment that opens has nothing of its own in the cache; most do, so that is not copied.
         kept = (self.memory_tokens + self.memory_length) * bool(self.memory_length) if opens else None
         row, fresh = to_device(group.row, state.memory), to_device(group.fresh, state.memory)
         memory = torch.where(expand_rows(fresh, state.memory), self.initial_memory, state.memory[row])
         keys, values = (
-            leaf[:, :, :, :kept][row].masked_fill(expand_rows(fresh, leaf), 0.0) for leaf in (state.keys, state.values)
+            leaf[:, :, :, :kept][row].masked_fill(expand_rows(fresh, leaf), 0.0)
+            for leaf in (state.keys, state.values)
         )
         position, window = (leaf[row].masked_fill(fresh, 0) for leaf in (state.position, state.window))
         return memory, Context(keys, values, position, window)
@@ -271,7 +268,8 @@ class RMT(MemoryCore[RMTState]):
         """Segments side by side.
 
         :param memory: (G, M, D)
-        :param steps: (G, slots, D); a group that does not open has the first ``begin.position`` of them in the cache
+        :param steps: (G, slots, D); a group that does not open has the first ``begin.position`` of them in
+            the cache
         """
         count, slots = self.memory_tokens, steps.shape[1]
         kept = count + self.memory_length + slots
@@ -290,13 +288,12 @@ class RMT(MemoryCore[RMTState]):
             values.append(value[:, :, :kept])
             mask = self._mask(block, query, visible, slots, opens)
             z = block.attend(z, self._content(query), key, value, mask)
-        z = self.norm(z)
         first = count if opens else 0
-        outputs, written = z[:, first : first + slots], z[:, first + slots :]
+        outputs, written = self.norm(z[:, first : first + slots]), self._written(z[:, first + slots :])
         return Pass(outputs, written, keys, values)
 
     def _with_cache(self, fresh: Tensor, cache: Tensor, cached: Tensor, opens: bool) -> Tensor:
-        """Keys or values in the order [read; window; steps; write], from those just computed and the cached ones.
+        """Keys or values in the order [read; window; steps; write], from the new and the cached ones.
 
         :param fresh: (G, H, [M +] slots [+ M], D / H), with the read block if the group opens its segments
         :param cache: (G, H, M + W + S, D / H)
@@ -306,12 +303,16 @@ class RMT(MemoryCore[RMTState]):
         if opens:
             if not window:
                 return fresh
-            return torch.cat([fresh[:, :, :count], cache[:, :, count : count + window], fresh[:, :, count:]], dim=2)
+            return torch.cat(
+                [fresh[:, :, :count], cache[:, :, count : count + window], fresh[:, :, count:]], dim=2
+            )
         before = count + window
-        steps = torch.where(cached[:, None, :, None], cache[:, :, before : before + slots], fresh[:, :, :slots])
+        steps = torch.where(
+            cached[:, None, :, None], cache[:, :, before : before + slots], fresh[:, :, :slots]
+        )
         return torch.cat([cache[:, :, :before], steps, fresh[:, :, slots:]], dim=2)
 
-    # -- what the hybrid changes ---------------------------------------------------------------------------------------
+    # -- what the hybrid changes -----------------------------------------------------------------------------
 
     def _content(self, query: Tensor) -> Tensor:
         """The queries of the content term of the score."""

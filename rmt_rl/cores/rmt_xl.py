@@ -1,8 +1,9 @@
 """``rmt_xl``: memory tokens and a cache of recent steps together.
 
-Segments and memory tokens as in ``rmt``; besides, every step sees itself and the ``memory_length`` steps before it with
-Transformer-XL's relative positions (Dai et al. 2019), those of earlier segments from a cache without gradient. Memory tokens are
-never cached and have no relative term. The write block sees the memory, the whole segment and the cache before it.
+Segments and memory tokens as in ``rmt``; besides, every step sees itself and the ``memory_length`` steps
+before it with Transformer-XL's relative positions (Dai et al. 2019), those of earlier segments from a cache
+without gradient. Memory tokens are never cached and have no relative term. The write block sees the memory,
+the whole segment and the cache before it.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class RMTXL(RMT):
     def _mask(self, block: Block, query: Tensor, visible: Tensor, slots: int, opens: bool) -> Tensor:
         count = self.memory_tokens
         first = count if opens else 0
-        relative = self.positions.timeline(block, query[:, :, first : first + slots])
+        relative = self.positions.timeline(block, query[:, :, first : first + slots], self.memory_length)
         writing = query.shape[2] - first - slots
         return F.pad(relative, (count, writing, first, writing)).masked_fill(~visible, -torch.inf)
 
@@ -93,14 +94,12 @@ class RMTXL(RMT):
         return Context(keys, values, torch.zeros_like(begin.position), self._window_after(begin.window))
 
     def _distance(self, slot: Tensor, slots: int) -> Tensor:
-        """How far the W steps before the segment and its ``slots`` first ones lie behind the step in ``slot``: (..., W + slots)."""
+        """(..., W + slots): how far the W steps before the segment and its first ones lie behind ``slot``."""
         place = torch.arange(-self.memory_length, slots, device=slot.device)
         return slot[..., None] - place
 
     def _exists(self, window: Tensor, behind: int) -> Tensor:
         """(B, 1, 1, M + W + behind): all but the empty places of the window."""
-        place = torch.arange(
-            -self.memory_tokens - self.memory_length, behind, device=window.device
-        )
+        place = torch.arange(-self.memory_tokens - self.memory_length, behind, device=window.device)
         empty = (place >= -self.memory_length) & (place < -window[:, None])
         return ~empty[:, None, None]

@@ -32,12 +32,7 @@ class LSTMState(NamedTuple):
 
 
 class _RNNCore(MemoryCore[RNNState]):
-    """A fused recurrent layer under the contract: one call for all the spans between episode starts.
-
-    :param width: D, the number of hidden units
-    :param layers: L, stacked layers
-    :param dropout: between the layers, as in torch
-    """
+    """A fused recurrent layer under the contract: one call for all the spans between episode starts."""
 
     rnn: nn.RNNBase
 
@@ -46,7 +41,9 @@ class _RNNCore(MemoryCore[RNNState]):
         if not 0.0 <= dropout < 1.0:
             raise ValueError(f"dropout must be in [0, 1), got {dropout}")
         if dropout and layers == 1:
-            raise ValueError(f"dropout={dropout} acts between layers and layers=1: use layers=2 or more, or dropout=0")
+            raise ValueError(
+                f"dropout={dropout} acts between layers and layers=1: use layers=2 or more, or dropout=0"
+            )
         require_positive("layers", layers)
         self.rnn = self._make_rnn(width, layers, dropout)
 
@@ -61,7 +58,7 @@ class _RNNCore(MemoryCore[RNNState]):
 
     def initial_state(self, batch_size: int) -> RNNState:
         require_positive("batch_size", batch_size)
-        weight = self.rnn.weight_hh_l0
+        weight = next(self.rnn.parameters())
         zeros = weight.new_zeros(batch_size, self.rnn.num_layers, self.output_dim)
         return self._state(tuple(zeros for _ in range(2 if isinstance(self.rnn, nn.LSTM) else 1)))
 
@@ -87,7 +84,7 @@ class _RNNCore(MemoryCore[RNNState]):
 
     @staticmethod
     def _pack(leaves: list[Tensor]) -> Any:
-        """Batch-first leaves to what torch's layers take: (L, B, D), alone for a GRU and a pair for an LSTM."""
+        """Batch-first leaves to what torch's layers take: (L, B, D), one for a GRU and a pair for an LSTM."""
         layered = tuple(leaf.transpose(0, 1).contiguous() for leaf in leaves)
         return layered if len(layered) > 1 else layered[0]
 
@@ -98,7 +95,12 @@ class _RNNCore(MemoryCore[RNNState]):
 
 
 class GRU(_RNNCore[GRUState]):
-    __doc__ = f"A gated recurrent unit (Cho et al. 2014).\n\n{_RNNCore.__doc__}"
+    """A gated recurrent unit (Cho et al. 2014).
+
+    :param width: D, the number of hidden units
+    :param layers: L, stacked layers
+    :param dropout: between the layers, as in torch
+    """
 
     def _make_rnn(self, width: int, layers: int, dropout: float) -> nn.RNNBase:
         return nn.GRU(self.input_dim, width, layers, batch_first=True, dropout=dropout)
@@ -108,7 +110,12 @@ class GRU(_RNNCore[GRUState]):
 
 
 class LSTM(_RNNCore[LSTMState]):
-    __doc__ = f"A long short-term memory (Hochreiter and Schmidhuber 1997).\n\n{_RNNCore.__doc__}"
+    """A long short-term memory (Hochreiter and Schmidhuber 1997).
+
+    :param width: D, the number of hidden units
+    :param layers: L, stacked layers
+    :param dropout: between the layers, as in torch
+    """
 
     def _make_rnn(self, width: int, layers: int, dropout: float) -> nn.RNNBase:
         return nn.LSTM(self.input_dim, width, layers, batch_first=True, dropout=dropout)
@@ -120,7 +127,8 @@ class LSTM(_RNNCore[LSTMState]):
 def _packed_order(spans: Segments) -> tuple[Ints, Ints, Ints]:
     """How torch packs sequences: longest first, all first steps, then all second steps, ...
 
-    :return: the flat index of every packed step, the number of sequences that have a step at each time, and the order of the spans
+    :return: the flat index of every packed step, the number of sequences that have a step at each time, and
+        the order of the spans
     """
     order = np.argsort(-spans.length, kind="stable")
     length, first = spans.length[order], spans.first[order]

@@ -1,8 +1,9 @@
-"""Where the segments of a batch lie: cut by episode starts and by the segment length, counted from the episode's start.
+"""Where the segments of a batch lie: cut by episode starts, and every S steps from an episode's start.
 
-A row of a training batch begins anywhere in an episode and may hold several of them. Its steps are cut into runs, the
-segments; a segment that continues an earlier one of the same row and episode is one *deeper* than it. All segments of one
-depth can be computed together, whatever their rows and times: with short episodes nearly everything has depth 0.
+A row of a training batch begins anywhere in an episode and may hold several of them. Its steps are cut into
+runs, the segments; a segment that continues an earlier one of the same row and episode is one *deeper* than
+it. All segments of one depth can be computed together, whatever their rows and times: with short episodes
+nearly everything has depth 0.
 """
 
 from __future__ import annotations
@@ -18,6 +19,10 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 
+CALL_TOKENS = 512
+"""How many tokens cost about as much as one call of a transformer's layers more."""
+
+
 class Segments(NamedTuple):
     """The N segments of a (B, T) batch in order of row and time; every field is (N,)."""
 
@@ -28,7 +33,7 @@ class Segments(NamedTuple):
     length: Ints
     """How many steps of the batch it has."""
     slot: Ints
-    """Where in its segment its first step stands: above 0 only if it continues one that began before the row."""
+    """Where in its segment its first step stands: above 0 only if the segment began before the row."""
     depth: Ints
     """How many segments of the same row and episode come before it."""
     fresh: Bools
@@ -72,11 +77,30 @@ def find_spans(episode_starts: Tensor) -> Segments:
 
 def pick(segments: Segments, which: Ints) -> Segments:
     """The segments with the indices ``which``, in that order."""
-    return Segments(*(field[which] for field in segments))
+    return Segments._make(field[which] for field in segments)
+
+
+def alike(which: Ints, tokens: Ints) -> list[Ints]:
+    """Group segments of about equal size, largest first: short ones are not padded to the size of long ones.
+
+    :param which: indices of segments
+    :param tokens: how many tokens each of them needs
+    """
+    order = np.argsort(-tokens, kind="stable")
+    which, tokens = which[order], tokens[order]
+    groups, begin = [], 0
+    while begin < len(which):
+        # Ending the group where segments are half as long spares this padding, at the price of a call.
+        end = begin + int(np.searchsorted(-tokens[begin:], -(tokens[begin] // 2)))
+        if (tokens[begin] - tokens[end:]).sum() <= CALL_TOKENS:
+            end = len(which)
+        groups.append(which[begin:end])
+        begin = end
+    return groups
 
 
 def step_slots(segments: Segments, slots: int, nothing: int) -> Ints:
-    """(N, slots): the flat index of the step in every slot, ``nothing`` where a slot holds no step of the batch."""
+    """(N, slots): the flat index of the step in every slot, ``nothing`` where it holds none of the batch."""
     slot = np.arange(slots)
     begin = segments.slot[:, None]
     inside = (slot >= begin) & (slot < begin + segments.length[:, None])
@@ -84,7 +108,7 @@ def step_slots(segments: Segments, slots: int, nothing: int) -> Ints:
 
 
 def invert(index: Ints, size: int) -> Ints:
-    """``inverse`` with ``inverse[index[i]] = i``; entries of ``index`` that are ``size`` or more are padding."""
+    """``inverse`` with ``inverse[index[i]] = i``; entries of ``index`` from ``size`` on are padding."""
     inverse = np.zeros(size, dtype=np.int64)
     real = index < size
     inverse[index[real]] = np.flatnonzero(real)
@@ -92,4 +116,5 @@ def invert(index: Ints, size: int) -> Ints:
 
 
 def to_device(index: npt.NDArray[np.generic], like: Tensor) -> Tensor:
+    """An index as a tensor where ``like`` lies."""
     return torch.from_numpy(np.ascontiguousarray(index)).to(like.device, non_blocking=True)

@@ -1,8 +1,8 @@
 """``xl``: Transformer-XL (Dai et al. 2019, arXiv 1901.02860) with pre-norm blocks (Parisotto et al. 2020).
 
-Every step sees itself and the W steps before it in its episode, with relative positions. Steps of earlier calls come from a cache of
-keys and values, without gradient. The window slides step by step, so that a step sees the same keys wherever a rollout
-was cut; L layers reach L * W steps back.
+Every step sees itself and the W steps before it in its episode, with relative positions. Steps of earlier
+calls come from a cache of keys and values, without gradient. The window slides step by step, so that a step
+sees the same keys wherever a rollout was cut; L layers reach L * W steps back.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from rmt_rl.cores.base import MemoryCore, require_positive
 from rmt_rl.cores.blocks import Block, RelativePositions, make_blocks
-from rmt_rl.cores.segments import find_spans, invert, step_slots, to_device
+from rmt_rl.cores.segments import alike, find_spans, invert, pick, step_slots, to_device
 
 
 class XLState(NamedTuple):
@@ -26,8 +26,8 @@ class XLState(NamedTuple):
     """(B, L, H, W, D / H), the latest step last; 0 where empty"""
     values: Tensor
     """as ``keys``"""
-    count: Tensor
-    """(B,) int64: how many of the W are filled"""
+    filled: Tensor
+    """(B,) int64: how many of the W hold a step"""
 
 
 class TransformerXL(MemoryCore[XLState]):
@@ -59,7 +59,9 @@ class TransformerXL(MemoryCore[XLState]):
         super().__init__(input_dim, require_positive("width", width))
         self.memory_length = require_positive("memory_length", memory_length)
         self.heads = heads
-        self.blocks = make_blocks(width, layers, heads, feedforward, dropout, gated, persistent_tokens, relative=True)
+        self.blocks = make_blocks(
+            width, layers, heads, feedforward, dropout, gated, persistent_tokens, relative=True
+        )
         self.options = dict(
             width=width, layers=layers, heads=heads, memory_length=memory_length,
             feedforward=feedforward, gated=gated, persistent_tokens=persistent_tokens,
@@ -81,81 +83,108 @@ class TransformerXL(MemoryCore[XLState]):
         self.check_call(inputs, state, episode_starts)
         rows, steps = episode_starts.shape
         x = self.encode(inputs)
-        starts = episode_starts[:, 0]
+        state = self._select(state, episode_starts[:, 0])
         if steps == 1:
-            return self._run(x, self._select(state, starts), torch.ones_like(state.count))
+            return self._run(x, state, torch.ones_like(state.filled))
+        # One row more: the slots that hold no step of this batch read it.
+        padded = F.pad(x.flatten(0, 1), (0, 0, 0, 1))
         spans = find_spans(episode_starts)
-        index = step_slots(spans, int(spans.length.max()), nothing=rows * steps)
-        padded = F.pad(x.flatten(0, 1), (0, 0, 0, 1))[to_device(index, x)]
-        row, fresh = to_device(spans.row, x), to_device(spans.fresh, x)
-        begin = self._select(XLState(*(leaf[row] for leaf in state)), fresh)
-        last = to_device(np.flatnonzero(spans.last), x)
-        z, after = self._run(padded, begin, to_device(spans.length, x), last)
-        inverse = to_device(invert(index.reshape(-1), rows * steps), x)
-        return z.flatten(0, 1)[inverse].unflatten(0, (rows, steps)), after
+        continues = (spans.first % steps == 0) & (state.filled.cpu().numpy() > 0)[spans.row]
+        outputs, sources, final, final_rows = [], [], [], []
+        for part, cached in ((continues, True), (~continues, False)):
+            for which in alike(np.flatnonzero(part), spans.length[part]):
+                group = pick(spans, which)
+                index = step_slots(group, int(group.length.max()), nothing=rows * steps)
+                begin = XLState(*(leaf[to_device(group.row, x)] for leaf in state)) if cached else None
+                last = to_device(np.flatnonzero(group.last), x)
+                z, after = self._run(padded[to_device(index, x)], begin, to_device(group.length, x), last)
+                outputs.append(z.flatten(0, 1))
+                sources.append(index.reshape(-1))
+                final.append(after)
+                final_rows.append(group.row[group.last])
+        inverse = to_device(invert(np.concatenate(sources), rows * steps), x)
+        order = to_device(invert(np.concatenate(final_rows), rows), x)
+        after = XLState(*(torch.cat(leaves)[order] for leaves in zip(*final, strict=True)))
+        return torch.cat(outputs)[inverse].view(rows, steps, -1), after
 
     def _select(self, state: XLState, fresh: Tensor) -> XLState:
         """Empty the cache of the rows that begin an episode."""
         rows = fresh.nonzero().squeeze(1)
         keys, values = (leaf.detach().index_fill(0, rows, 0.0) for leaf in state[:2])
-        return XLState(keys, values, state.count.masked_fill(fresh, 0))
+        return XLState(keys, values, state.filled.masked_fill(fresh, 0))
 
     def _run(
-        self, z: Tensor, begin: XLState, length: Tensor, last: Tensor | None = None
+        self, z: Tensor, begin: XLState | None, length: Tensor, last: Tensor | None = None
     ) -> tuple[Tensor, XLState]:
         """Sequences that no episode start cuts.
 
         :param z: (B, T, D), rows padded at their end
+        :param begin: the cache before the first step, None if all begin an episode
         :param length: (B,) how many of the T steps are real
-        :param last: the rows whose state afterwards is wanted, by default all
+        :param last: the rows whose state afterwards is wanted; None for all of them, if T is 1
         """
         window, steps = self.memory_length, z.shape[1]
-        # Long sequences attend in chunks of a window each, so that the cost grows with T * W and not with T * T.
+        # Long sequences attend in chunks of a window each, so that the cost grows with T * W, not T * T.
         chunk = min(steps, max(window, 16))
         chunks = -(-steps // chunk)
         z = F.pad(z, (0, 0, 0, chunks * chunk - steps))
-        visible = self._visible(begin.count, chunk, chunks)
-        # The cache after each row's last real step.
-        wanted = length if last is None else length[last]
-        latest = wanted[:, None] + torch.arange(window, device=z.device)
+        # Steps that begin an episode have nothing before them; chunks after the first have a window.
+        before = window if begin is not None or chunks > 1 else 0
+        count = torch.zeros_like(length) if begin is None else begin.filled
+        visible = self._visible(count, before, chunk, chunks)
+        wanted = slice(None) if last is None else last
         cached: list[list[Tensor]] = [[], []]
         for layer, block in enumerate(self.blocks):
             query, key, value = block.project(z)
-            key, value = (
-                torch.cat([leaf[:, layer], fresh], dim=2)
-                for leaf, fresh in ((begin.keys, key), (begin.values, value))
-            )
+            if begin is None:
+                key, value = F.pad(key, (0, 0, before, 0)), F.pad(value, (0, 0, before, 0))
+            else:
+                key = torch.cat([begin.keys[:, layer], key], dim=2)
+                value = torch.cat([begin.values[:, layer], value], dim=2)
             for leaves, leaf in zip(cached, (key, value), strict=True):
-                leaf = leaf.detach() if last is None else leaf.detach()[last]
-                if steps == 1:
-                    leaves.append(leaf[:, :, 1:])
-                else:
-                    index = latest[:, None, :, None].expand(-1, leaf.shape[1], -1, leaf.shape[3])
-                    leaves.append(leaf.gather(2, index))
-            z = self._attend(block, z, query, key, value, visible, chunk)
+                leaf = leaf.detach()[wanted]
+                # After one step the window has moved by one place; else by as many as each row has steps.
+                leaves.append(
+                    leaf[:, :, -window:] if last is None else self._latest(leaf, before + length[wanted])
+                )
+            z = self._attend(block, z, query, key, value, visible, before, chunk)
         keys, values = (torch.stack(leaves, dim=1) for leaves in cached)
-        count = ((begin.count if last is None else begin.count[last]) + wanted).clamp(max=window)
-        return self.norm(z[:, :steps]), XLState(keys, values, count)
+        after = XLState(keys, values, (count + length)[wanted].clamp(max=window))
+        return self.norm(z[:, :steps]), after
+
+    def _latest(self, leaf: Tensor, end: Tensor) -> Tensor:
+        """The W keys or values (B, H, W, D / H) up to place ``end`` (B,) of (B, H, N, D / H); else 0."""
+        window = self.memory_length
+        leaf = F.pad(leaf, (0, 0, window, 0))
+        place = end[:, None] + torch.arange(window, device=leaf.device)
+        return leaf.gather(2, place[:, None, :, None].expand(-1, leaf.shape[1], -1, leaf.shape[3]))
 
     def _attend(
-        self, block: Block, z: Tensor, query: Tensor, key: Tensor, value: Tensor, visible: Tensor, chunk: int
+        self,
+        block: Block,
+        z: Tensor,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        visible: Tensor,
+        before: int,
+        chunk: int,
     ) -> Tensor:
         """``block.attend`` chunk by chunk, each chunk a row of its own."""
-        chunks, span = z.shape[1] // chunk, self.memory_length + chunk
+        chunks = z.shape[1] // chunk
         if chunks > 1:
             z, query = fold(z.unsqueeze(1), chunk, chunk).squeeze(1), fold(query, chunk, chunk)
-            key, value = fold(key, span, chunk), fold(value, span, chunk)
-        mask = self.positions.timeline(block, query).masked_fill(~visible, -torch.inf)
+            key, value = fold(key, before + chunk, chunk), fold(value, before + chunk, chunk)
+        mask = self.positions.timeline(block, query, before).masked_fill(~visible, -torch.inf)
         z = block.attend(z, query + self.positions.u, key, value, mask)
-        return z.unflatten(0, (-1, chunks)).flatten(1, 2) if chunks > 1 else z
+        return z.reshape(-1, chunks * chunk, z.shape[-1]) if chunks > 1 else z
 
-    def _visible(self, count: Tensor, chunk: int, chunks: int) -> Tensor:
-        """(B * chunks, 1, chunk, W + chunk) bool: distances 0 to W, and no empty slot of the cache."""
-        window = self.memory_length
+    def _visible(self, count: Tensor, before: int, chunk: int, chunks: int) -> Tensor:
+        """(B * chunks, 1, chunk, before + chunk) bool: distances 0 to W, and no empty slot of the cache."""
         step = torch.arange(chunk, device=count.device)
-        place = torch.arange(-window, chunk, device=count.device)
+        place = torch.arange(-before, chunk, device=count.device)
         distance = step[:, None] - place
-        near = (distance >= 0) & (distance <= window)
+        near = (distance >= 0) & (distance <= self.memory_length)
         absolute = place + chunk * torch.arange(chunks, device=count.device)[:, None]
         exists = absolute >= -count[:, None, None]
         return (near & exists[:, :, None]).flatten(0, 1).unsqueeze(1)

@@ -65,7 +65,7 @@ every_dtype = pytest.mark.parametrize("dtype", TOLERANCE, ids=lambda dtype: str(
 every_path = pytest.mark.parametrize("stepwise", [False, True], ids=["sequences", "steps"])
 
 # So many drawn batches for each case suffice: the cases share most of their code.
-few = settings(max_examples=max(1, settings().max_examples // 16))
+few = settings(max_examples=max(1, settings().max_examples // 20))
 
 
 def build(

@@ -154,7 +154,7 @@ def rmt_episode(core: Any, inputs: Tensor) -> tuple[Tensor, list[Tensor]]:
             past[number] = torch.cat([past[number], z[steps]])
             positions = getattr(core, "positions", None)
             z = layer(block, positions, tokens, z, cached + tokens, seen, sees, len(cached))
-        z = final_norm(core, z)
-        outputs.append(z[steps])
-        memories.append(z[steps.stop :])
+        outputs.append(final_norm(core, z[steps]))
+        # Where the paper has no role to take off, and a gain in its norm: see ``RMT``.
+        memories.append(final_norm(core, z[steps.stop :] - core.write_role))
     return torch.cat(outputs), memories

@@ -199,15 +199,27 @@ def test_the_write_made_while_acting_depends_on_every_step(step: int) -> None:
     assert ((one - two).abs().amax(-1) > 1e-6).all()
 
 
-def test_the_memory_is_the_normalised_output() -> None:
-    """Fed back after the final norm: with its scale at 1 and shift at 0, a row has mean 0 and variance 1."""
+def test_the_memory_is_normalised() -> None:
+    """Fed back after the final norm: a row has mean 0 and variance 1."""
     core = rmt()
-    torch.nn.init.ones_(core.norm.weight)
-    torch.nn.init.zeros_(core.norm.bias)
     x, _ = unbroken(4, S + 1)
     memory = memory_after_first_segment(core, x)
     assert_close(memory.mean(-1), torch.zeros(4, M, dtype=torch.float64))
     assert_close(memory.var(-1, unbiased=False), torch.ones(4, M, dtype=torch.float64), tolerance=1e-3)
+
+
+@every_path
+def test_blocks_that_add_nothing_keep_the_memory(stepwise: bool) -> None:
+    """Neither the write role nor a gain of the norm piles up over segments."""
+    core = rmt()
+    for block in core.blocks:
+        for last in (block.attention_out, block.feedforward_out):
+            torch.nn.init.zeros_(last.weight)
+            torch.nn.init.zeros_(last.bias)
+    x, starts = unbroken(1, 20 * S + 1)
+    _, state = play(core, x, core.initial_state(1), starts, stepwise)
+    kept = torch.nn.functional.layer_norm(core.initial_memory, (8,))
+    assert_close(state.memory[0], kept, tolerance=1e-3)
 
 
 def test_memory_rows_are_distinct() -> None:

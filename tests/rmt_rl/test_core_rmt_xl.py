@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from rmt_rl.cores import map_state
 from rmt_rl.cores.rmt_xl import RMTXL
 from tests.rmt_rl.core_cases import (
     assert_close,
@@ -15,7 +16,6 @@ from tests.rmt_rl.core_cases import (
     detached,
     every_path,
     gradients,
-    map_state,
     play,
     unbroken,
 )

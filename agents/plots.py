@@ -1,0 +1,51 @@
+"""Learning curves as pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from agents.levels import Level, format_level
+
+COLOURS = ("#1f6f8b", "#c8553d", "#6a994e", "#7b5ea7", "#8d6b48", "#4a4e69")
+STEPS, STAGE, SUCCESS = "time/total_timesteps", "curriculum/stage", "curriculum/success_rate"
+
+Logs = Sequence[Mapping[str, float]]
+
+
+def plot_curves(
+    curves: Mapping[str, Logs], levels: Sequence[Level], chance: float | None, path: Path
+) -> None:
+    """Draw success at the level being trained, and that level, over the steps of training.
+
+    :param curves: for each name what ``read_logs`` gives
+    :param levels: those of the curriculum
+    :param chance: success rate without memory, if known
+    :param path: file to write, PNG or whatever its ending says
+    """
+    figure = Figure(figsize=(8.0, 5.6), dpi=120, layout="constrained")
+    success, stage = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
+    for (name, logs), colour in zip(curves.items(), COLOURS * len(curves), strict=False):
+        rows = [row for row in logs if SUCCESS in row]
+        steps = [row[STEPS] for row in rows]
+        success.plot(steps, [row[SUCCESS] for row in rows], color=colour, label=name, linewidth=1.8)
+        stage.step(steps, [row[STAGE] for row in rows], where="post", color=colour, linewidth=1.8)
+        for before, after in pairwise(rows):
+            if after[STAGE] > before[STAGE]:
+                for axes in (success, stage):
+                    axes.axvline(after[STEPS], color=colour, alpha=0.25, linewidth=1.0)
+    if chance is not None:
+        success.axhline(chance, color="#888888", linestyle=":", linewidth=1.2, label=f"chance ({chance:g})")
+    success.set(ylim=(-0.02, 1.02), ylabel="success at the level trained")
+    success.legend(loc="center right", frameon=False)
+    stage.set(xlabel="steps of training", ylabel="level", ylim=(-0.3, len(levels) - 0.7))
+    stage.set_yticks(range(len(levels)), [format_level(level) for level in levels])
+    stage.xaxis.set_major_formatter(lambda value, _: f"{value / 1000:,.0f}k")
+    for axes in (success, stage):
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(axis="y", alpha=0.2)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path)

@@ -1,0 +1,1 @@
+"""Command lines: train, evaluate, watch, and the demonstration."""
