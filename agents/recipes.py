@@ -50,6 +50,8 @@ class Recipe:
     """options of the core that differ from this project's defaults for it"""
     share_memory: bool = True
     """one memory for actor and critic, or one each"""
+    critic_shapes_memory: bool = True
+    """whether the critic's loss trains a shared memory; False for acting far beyond the training length"""
     heads: tuple[int, ...] = (64,)
     """widths of the hidden layers behind the memory, for actor and critic each"""
 
@@ -133,6 +135,7 @@ class Recipe:
             core=self.core,
             core_kwargs=self.make_core_kwargs(),
             share_memory=self.share_memory,
+            critic_shapes_memory=self.critic_shapes_memory,
             net_arch=dict(pi=list(self.heads), vf=list(self.heads)),
         )
 

@@ -1,7 +1,7 @@
 """Rollout buffers that hand out whole training sequences.
 
-Observations and all else are stored by SB3's own buffers. What is added is the memory before each training sequence - one detached
-state per sequence, not one per step - and minibatches of whole sequences.
+Observations and all else are stored by SB3's own buffers. What is added is the memory before each training
+sequence - one detached state per sequence, not one per step - and minibatches of whole sequences.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ class MemoryRolloutBuffer(RolloutBuffer):
         :param batch_size: in steps, a multiple of ``sequence_length``; None for everything at once
         """
         count = self.buffer_size * self.n_envs // self.sequence_length
-        return self.sequences(np.random.permutation(count), batch_size)
+        # As SB3's buffers do, so that SB3's seeding covers it.
+        return self.sequences(np.random.permutation(count), batch_size)  # noqa: NPY002
 
     def sequences(self, which: np.ndarray[Any, Any], batch_size: int | None = None) -> Iterator[Samples]:
         """The sequences ``which`` in that order; a minibatch's observations are a ``SequenceBatch``."""
@@ -55,19 +56,23 @@ class MemoryRolloutBuffer(RolloutBuffer):
         steps = np.arange(self.sequence_length)
         for begin in range(0, len(which), rows):
             row = which[begin : begin + rows]
-            # SB3 flattens its arrays so that an environment's steps, and so a sequence's, lie next to each other.
+            # SB3 flattens its arrays so that an environment's steps, and so a sequence's, lie next to each
+            # other.
             samples = self._get_samples((row[:, None] * self.sequence_length + steps).reshape(-1))
             index = th.from_numpy(row).to(self.device)
             states = map_state(lambda leaf, index=index: leaf[index], self._flat_states)
-            yield samples._replace(observations=SequenceBatch(samples.observations, states, self._flat_starts[index]))
+            batch: Any = SequenceBatch(samples.observations, states, self._flat_starts[index])
+            yield samples._replace(observations=batch)
 
     def _flatten(self) -> None:
         """Bring everything from (n_steps, n_envs) to sequences, an environment's next to each other."""
-        next(iter(super().get(self.sequence_length)))  # SB3 flattens its own arrays when first asked for samples
+        next(
+            iter(super().get(self.sequence_length))
+        )  # SB3 flattens its own arrays when first asked for samples
         self._flat_states = map_state(lambda *parts: th.stack(parts, dim=1).flatten(0, 1), *self._states)
         starts = self.swap_and_flatten(self.episode_starts).reshape(-1, self.sequence_length)
         self._flat_starts = th.from_numpy(starts > 0.5).to(self.device)
 
 
-class MemoryDictRolloutBuffer(MemoryRolloutBuffer, DictRolloutBuffer):
+class MemoryDictRolloutBuffer(MemoryRolloutBuffer, DictRolloutBuffer):  # type: ignore[misc]
     """``MemoryRolloutBuffer`` for Dict observations: what is cut is stored by SB3's ``DictRolloutBuffer``."""

@@ -10,14 +10,15 @@ from stable_baselines3.common.callbacks import BaseCallback
 
 
 class CurriculumCallback(BaseCallback):
-    """Raises an ordered difficulty (a delay, a size) once the present one is solved, and keeps mixing in easier ones.
+    """Raises an ordered difficulty (a delay, a size) once the present one is solved; mixes in easier ones.
 
-    Works with every environment that has ``set_levels(levels, probabilities)`` and reports ``info["level"]`` and
-    ``info["is_success"]`` on the last step of an episode. Training on the hardest level alone tends to fail, and so does forgetting the
-    easier ones.
+    Works with every environment that has ``set_levels(levels, probabilities)`` and reports ``info["level"]``
+    and ``info["is_success"]`` on the last step of an episode. Training on the hardest level alone tends to
+    fail, and so does forgetting the easier ones.
 
     :param levels: the difficulties, easiest first
-    :param threshold: success rate, over the last ``window`` episodes of the present level, at which it counts as solved
+    :param threshold: success rate, over the last ``window`` episodes of the present level, at which it
+        counts as solved
     :param window: number of episodes
     :param easier: share of the episodes that are drawn from easier levels, all alike
     :param stop_when_solved: end the training once the last level is solved
@@ -79,7 +80,9 @@ class CurriculumCallback(BaseCallback):
         :raises ValueError: if it belongs to other levels
         """
         if _plain(state["levels"]) != _plain(self.levels):
-            raise ValueError(f"this curriculum's levels are {self.levels}, the saved one's are {state['levels']}")
+            raise ValueError(
+                f"this curriculum's levels are {self.levels}, the saved one's are {state['levels']}"
+            )
         self.stage = int(state["stage"])
         self.recent = deque(map(bool, state["recent"]), maxlen=self.window)
         self.history = [(int(steps), int(stage)) for steps, stage in state["history"]]
@@ -105,7 +108,9 @@ class CurriculumCallback(BaseCallback):
             self.recent.clear()
             self._apply()
             if self.verbose:
-                print(f"{self.num_timesteps} steps: level {present} is solved, on to {self.levels[self.stage]}")
+                print(
+                    f"{self.num_timesteps} steps: level {present} is solved, on to {self.levels[self.stage]}"
+                )
         elif self.solved_at is None:
             self.solved_at = self.num_timesteps
         return not (self.stop_when_solved and self.solved_at is not None)

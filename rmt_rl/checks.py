@@ -30,13 +30,17 @@ def check_no_nan(what: str, value: Any) -> None:
 
 
 def check_observation_space(space: spaces.Space[Any]) -> None:
-    """Raise ValueError unless SB3 can encode ``space``: Box, Discrete, MultiDiscrete, MultiBinary, or a Dict of these."""
+    """Raise ValueError unless SB3 can encode ``space``.
+
+    Box, Discrete, MultiDiscrete and MultiBinary will do, and a Dict of these.
+    """
     parts = space.spaces if isinstance(space, spaces.Dict) else {"": space}
     for key, part in parts.items():
         if isinstance(part, ENCODABLE):
             continue
         where = f" under the key {key!r}" if key else ""
         raise ValueError(
-            f"observation space {part}{where} cannot be encoded; it may be a Box, Discrete, MultiDiscrete, MultiBinary or "
-            "a flat Dict of these (drop the part with a wrapper, or flatten it with gymnasium.wrappers.FlattenObservation)"
+            f"observation space {part}{where} cannot be encoded; it may be a Box, Discrete, MultiDiscrete, "
+            "MultiBinary or a flat Dict of these (drop the part with a wrapper, or flatten it with "
+            "gymnasium.wrappers.FlattenObservation)"
         )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 from stable_baselines3 import PPO
-from stable_baselines3.common.type_aliases import GymEnv, Schedule
+from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback, Schedule
 
 from rmt_rl.on_policy import MemoryOnPolicyAlgorithm, check_lengths
 from rmt_rl.policies import MemoryActorCriticPolicy
@@ -14,8 +14,10 @@ from rmt_rl.policies import MemoryActorCriticPolicy
 class MemoryPPO(MemoryOnPolicyAlgorithm, PPO):
     """SB3's PPO (Schulman et al. 2017) on whole sequences, with gradients through the memory.
 
-    Everything that SB3's ``PPO`` does and takes works as there. Differences: a minibatch consists of whole training sequences, so
-    ``batch_size`` (in steps) is a multiple of ``sequence_length``, which divides ``n_steps``; ``predict`` returns the memory to pass to
+    Everything that SB3's ``PPO`` does and takes works as there. Differences: a minibatch consists of whole
+    training sequences, so
+    ``batch_size`` (in steps) is a multiple of ``sequence_length``, which divides ``n_steps``; ``predict``
+    returns the memory to pass to
     the next call; ``train/replay_error`` is logged with every update.
 
     :param policy: "MlpPolicy", "CnnPolicy", "MultiInputPolicy", or a subclass of ``MemoryActorCriticPolicy``
@@ -45,7 +47,16 @@ class MemoryPPO(MemoryOnPolicyAlgorithm, PPO):
             policy, env, learning_rate=learning_rate, n_steps=n_steps, batch_size=batch_size, **ppo_kwargs
         )
 
-    def learn(self, *args: Any, tb_log_name: str = "MemoryPPO", **kwargs: Any) -> MemoryPPO:  # type: ignore[override]
+    def learn(
+        self,
+        total_timesteps: int,
+        callback: MaybeCallback = None,
+        log_interval: int = 1,
+        tb_log_name: str = "MemoryPPO",
+        reset_num_timesteps: bool = True,
+        progress_bar: bool = False,
+    ) -> Self:
         """As SB3's."""
-        super().learn(*args, tb_log_name=tb_log_name, **kwargs)
-        return self
+        return super().learn(
+            total_timesteps, callback, log_interval, tb_log_name, reset_num_timesteps, progress_bar
+        )

@@ -1,4 +1,4 @@
-"""What the on-policy algorithms with a memory share: rollouts that carry it, and the check that training replays them."""
+"""What on-policy algorithms with a memory share: rollouts that carry it, and the check of their replay."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class MemoryOnPolicyAlgorithm(OnPolicyAlgorithm):
         "CnnPolicy": MemoryActorCriticCnnPolicy,
         "MultiInputPolicy": MemoryMultiInputActorCriticPolicy,
     }
-    policy: MemoryActorCriticPolicy  # type: ignore[assignment]
+    policy: MemoryActorCriticPolicy
     rollout_buffer: MemoryRolloutBuffer
     sequence_length: int
     batch_size: int
@@ -47,7 +47,7 @@ class MemoryOnPolicyAlgorithm(OnPolicyAlgorithm):
 
     @staticmethod
     def _wrap_env(env: GymEnv, verbose: int = 0, monitor_wrapper: bool = True) -> VecEnv:
-        """SB3's hook for the environment given; its own wrapping would fail on a strange space without naming it."""
+        """SB3's hook for the environment given; a strange space would make its own fail without a name."""
         check_observation_space(env.observation_space)
         return OnPolicyAlgorithm._wrap_env(env, verbose, monitor_wrapper)
 
@@ -57,7 +57,8 @@ class MemoryOnPolicyAlgorithm(OnPolicyAlgorithm):
             self.rollout_buffer_class = MemoryDictRolloutBuffer if is_dict else MemoryRolloutBuffer
         if not issubclass(self.rollout_buffer_class, MemoryRolloutBuffer):
             raise TypeError(
-                f"rollout_buffer_class must be a MemoryRolloutBuffer, got {self.rollout_buffer_class.__name__}"
+                "rollout_buffer_class must be a MemoryRolloutBuffer, got "
+                f"{self.rollout_buffer_class.__name__}"
             )
         self.rollout_buffer_kwargs = {**self.rollout_buffer_kwargs, "sequence_length": self.sequence_length}
         super()._setup_model()
@@ -126,21 +127,28 @@ class MemoryOnPolicyAlgorithm(OnPolicyAlgorithm):
         if not isinstance(self.action_space, spaces.Box):
             return actions
         if self.policy.squash_output:
-            return self.policy.unscale_action(actions)  # type: ignore[return-value]
-        return np.clip(actions, self.action_space.low, self.action_space.high)
+            return self.policy.unscale_action(actions)
+        clipped: np.ndarray[Any, Any] = np.clip(actions, self.action_space.low, self.action_space.high)
+        return clipped
 
     def _bootstrap(
-        self, rewards: np.ndarray[Any, Any], dones: np.ndarray[Any, Any], infos: list[dict[str, Any]], states: CoreStates
+        self,
+        rewards: np.ndarray[Any, Any],
+        dones: np.ndarray[Any, Any],
+        infos: list[dict[str, Any]],
+        states: CoreStates,
     ) -> None:
         """Add the value of what would have followed to the rewards of episodes that a time limit ended.
 
-        The terminal observation is judged under the memory that the agent had then: ``states``, which have seen the step
+        The terminal observation is judged under the memory that the agent had then: ``states``, which have
+        seen the step
         before it.
         """
         rows = [
             row
             for row in np.flatnonzero(dones)
-            if infos[row].get("TimeLimit.truncated", False) and infos[row].get("terminal_observation") is not None
+            if infos[row].get("TimeLimit.truncated", False)
+            and infos[row].get("terminal_observation") is not None
         ]
         if not rows:
             return
@@ -158,14 +166,14 @@ class MemoryOnPolicyAlgorithm(OnPolicyAlgorithm):
         rewards[rows] += self.gamma * values.squeeze(1).cpu().numpy()
 
     def train(self) -> None:
-        """SB3's update, after checking that the sequences replay what acting recorded (``train/replay_error``)."""
+        """SB3's update, after checking that sequences replay what acting did (``train/replay_error``)."""
         error = self.replay_error()
         self.logger.record("train/replay_error", error)
         if error > REPLAY_TOLERANCE:
             warnings.warn(
-                f"replaying the rollout gives other log-probabilities than acting did (train/replay_error {error:.1e}): "
-                "acting and training are not the same function, so the policy gradient is wrong. Does an observation, the "
-                "features extractor or the core depend on anything but its input?",
+                "replaying the rollout gives other log-probabilities than acting did (train/replay_error "
+                f"{error:.1e}): acting and training are not the same function, so the policy gradient is wrong. "
+                "Does an observation, the features extractor or the core depend on anything but its input?",
                 stacklevel=2,
             )
         super().train()
@@ -214,7 +222,11 @@ class MemoryOnPolicyAlgorithm(OnPolicyAlgorithm):
 
 def check_lengths(n_steps: int, sequence_length: int, batch_size: int) -> None:
     """Raise ValueError unless sequences divide the rollout and a minibatch holds whole sequences."""
-    for name, value in (("n_steps", n_steps), ("sequence_length", sequence_length), ("batch_size", batch_size)):
+    for name, value in (
+        ("n_steps", n_steps),
+        ("sequence_length", sequence_length),
+        ("batch_size", batch_size),
+    ):
         require_positive(name, value)
     if n_steps % sequence_length:
         divisors = [d for d in range(1, n_steps + 1) if n_steps % d == 0]

@@ -39,6 +39,12 @@ class MemoryActorCriticPolicy(ActorCriticPolicy):
     :param core: name of a memory core (``rmt_rl.cores.CORES``) or a subclass of ``MemoryCore``
     :param core_kwargs: the core's options: ``width``, ``layers``, ``segment_length``, ...
     :param share_memory: one core for actor and critic, or one each
+    :param critic_shapes_memory: whether the critic's loss trains a shared core, or only reads it. A critic
+        wants to know how long an
+        episode has lasted, for that says how much reward is left; a memory that counts leaves what it was
+        trained on in longer
+        episodes. For an actor that is to act far beyond its training length, say False (or
+        share_memory=False).
     :param kwargs: what SB3's ``ActorCriticPolicy`` takes; ``net_arch`` are the heads behind the memory
     :raises ValueError: if a space, the core's name or one of its options will not do
     """
@@ -55,22 +61,25 @@ class MemoryActorCriticPolicy(ActorCriticPolicy):
         core: str | type[MemoryCore[Any]] = "rmt",
         core_kwargs: dict[str, Any] | None = None,
         share_memory: bool = True,
+        critic_shapes_memory: bool = True,
         **kwargs: Any,
     ) -> None:
         check_observation_space(observation_space)
         if share_memory and not kwargs.get("share_features_extractor", True):
             raise ValueError(
-                "share_features_extractor=False gives actor and critic different features, which one shared memory cannot "
-                "take: pass share_memory=False as well"
+                "share_features_extractor=False gives actor and critic different features, which one shared "
+                "memory cannot take: pass share_memory=False as well"
             )
-        self.core_name, self.core_kwargs, self.share_memory = core, dict(core_kwargs or {}), share_memory
+        self.core_name, self.core_kwargs = core, dict(core_kwargs or {})
+        # Not ``share_memory``: torch's modules have a method of that name.
+        self.shares_memory, self.critic_shapes_memory = share_memory, critic_shapes_memory
         super().__init__(observation_space, action_space, lr_schedule, *args, **kwargs)
 
     def _build_mlp_extractor(self) -> None:
         """SB3's hook for what lies between features and heads; the core goes here."""
         self.core = make_core(self.core_name, self.features_dim, **self.core_kwargs)
         self.critic_core = None
-        if not self.share_memory:
+        if not self.shares_memory:
             self.critic_core = make_core(self.core_name, self.features_dim, **self.core_kwargs)
         self.mlp_extractor = MlpExtractor(
             self.core.output_dim, net_arch=self.net_arch, activation_fn=self.activation_fn, device=self.device
@@ -81,7 +90,8 @@ class MemoryActorCriticPolicy(ActorCriticPolicy):
         return data | dict(
             core=self.core_name,
             core_kwargs=self.core_kwargs,
-            share_memory=self.share_memory,
+            share_memory=self.shares_memory,
+            critic_shapes_memory=self.critic_shapes_memory,
             share_features_extractor=self.share_features_extractor,
         )
 
@@ -96,12 +106,15 @@ class MemoryActorCriticPolicy(ActorCriticPolicy):
                 core.check_description(state_dict.get(f"{name}._extra_state"))
         return super().load_state_dict(state_dict, strict=strict, assign=assign)
 
-    # -- the memory ----------------------------------------------------------------------------------------------------
+    # -- the memory
+    # ----------------------------------------------------------------------------------------------------
 
     def initial_states(self, batch_size: int) -> CoreStates:
         """The cores' states of ``batch_size`` environments that have seen nothing."""
         with th.no_grad():
-            return tuple(core.initial_state(batch_size) for core in (self.core, self.critic_core) if core is not None)
+            return tuple(
+                core.initial_state(batch_size) for core in (self.core, self.critic_core) if core is not None
+            )
 
     def _remember(
         self, observations: PyTorchObs, states: CoreStates, episode_starts: Tensor
@@ -110,18 +123,21 @@ class MemoryActorCriticPolicy(ActorCriticPolicy):
 
         :param observations: (B * T, ...)
         :param episode_starts: (B, T) bool
-        :return: what the actor's and the critic's heads see, each (B * T, D), and the states after the last step
+        :return: what the actor's and the critic's heads see, each (B * T, D), and the states after the last
+            step
         """
         features = self.extract_features(observations)
         pi_features, vf_features = features if isinstance(features, tuple) else (features, features)
         shape = episode_starts.shape
-        pi, state = self.core(pi_features.unflatten(0, shape), states[0], episode_starts)
+        pi, state = self.core(pi_features.view(*shape, -1), states[0], episode_starts)
         if self.critic_core is None:
-            return pi.flatten(0, 1), pi.flatten(0, 1), (state,)
-        vf, critic_state = self.critic_core(vf_features.unflatten(0, shape), states[1], episode_starts)
+            pi = pi.flatten(0, 1)
+            return pi, pi if self.critic_shapes_memory else pi.detach(), (state,)
+        vf, critic_state = self.critic_core(vf_features.view(*shape, -1), states[1], episode_starts)
         return pi.flatten(0, 1), vf.flatten(0, 1), (state, critic_state)
 
-    # -- acting --------------------------------------------------------------------------------------------------------
+    # -- acting
+    # --------------------------------------------------------------------------------------------------------
 
     def forward(  # type: ignore[override]
         self, obs: PyTorchObs, states: CoreStates, episode_starts: Tensor, deterministic: bool = False
@@ -166,26 +182,31 @@ class MemoryActorCriticPolicy(ActorCriticPolicy):
 
         :param observation: of one environment, or of several in a batch
         :param state: what the last call returned; None to begin with an empty memory
-        :param episode_start: (B,) bool, true where the observation is the first of an episode: the memory begins afresh there
-        :raises ValueError: if an observation holds a NaN, or the state is of another core, device or number of environments
+        :param episode_start: (B,) bool, true where the observation is the first of an episode: the memory
+            begins afresh there
+        :raises ValueError: if an observation holds a NaN, or the state is of another core, device or number
+            of environments
         :raises TypeError: if the state is nothing that ``predict`` returned
         """
         self.set_training_mode(False)
         if isinstance(observation, tuple):
             raise ValueError(
-                "observation is a tuple: Gymnasium's reset returns (observation, info), pass the observation alone"
+                "observation is a tuple: Gymnasium's reset returns (observation, info), "
+                "pass the observation alone"
             )
         check_no_nan("observation", observation)
         obs, vectorized = self.obs_to_tensor(observation)
         count = len(next(iter(obs.values())) if isinstance(obs, dict) else obs)
         if state is None and episode_start is not None and not np.all(episode_start):
             warnings.warn(
-                "predict was called without a state in the middle of an episode (episode_start is False): the memory begins "
-                "afresh. Pass the state that the last call returned.",
+                "predict was called without a state in the middle of an episode (episode_start is False): "
+                "the memory begins afresh. Pass the state that the last call returned.",
                 stacklevel=2,
             )
         states = self._check_state(state, count)
-        starts = np.zeros(count, bool) if episode_start is None else np.asarray(episode_start, bool).reshape(-1)
+        starts = (
+            np.zeros(count, bool) if episode_start is None else np.asarray(episode_start, bool).reshape(-1)
+        )
         if len(starts) != count:
             raise ValueError(f"episode_start has {len(starts)} entries for {count} observations")
         with th.no_grad():
@@ -233,7 +254,7 @@ class MemoryActorCriticPolicy(ActorCriticPolicy):
 
     def describe_memory(self) -> str:
         """What a state must fit: the core, and whether actor and critic share it."""
-        return self.core.describe() + ("" if self.share_memory else " for actor and critic apart")
+        return self.core.describe() + ("" if self.shares_memory else " for actor and critic apart")
 
     def _check_state(self, state: MemoryState | None, batch_size: int) -> CoreStates:
         if state is None:
@@ -246,7 +267,8 @@ class MemoryActorCriticPolicy(ActorCriticPolicy):
         state.check(self.describe_memory(), batch_size, self.device)
         return state.states
 
-    # -- training ------------------------------------------------------------------------------------------------------
+    # -- training
+    # ------------------------------------------------------------------------------------------------------
 
     def evaluate_actions(  # type: ignore[override]
         self, obs: SequenceBatch, actions: Tensor
@@ -273,10 +295,12 @@ class MemoryActorCriticCnnPolicy(MemoryActorCriticPolicy):
 
 
 class MemoryMultiInputActorCriticPolicy(MemoryActorCriticPolicy):
-    """``MemoryActorCriticPolicy`` for Dict observations ("MultiInputPolicy"): SB3's CombinedExtractor in front."""
+    """``MemoryActorCriticPolicy`` for Dicts ("MultiInputPolicy"): SB3's CombinedExtractor in front."""
 
     def __init__(
-        self, *args: Any, features_extractor_class: type[BaseFeaturesExtractor] = CombinedExtractor, **kwargs: Any
+        self,
+        *args: Any,
+        features_extractor_class: type[BaseFeaturesExtractor] = CombinedExtractor,
+        **kwargs: Any,
     ) -> None:
         super().__init__(*args, features_extractor_class=features_extractor_class, **kwargs)
-

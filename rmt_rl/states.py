@@ -45,8 +45,8 @@ class MemoryState:
             )
         if self.batch_size != batch_size:
             raise ValueError(
-                f"this state holds the memory of {self.batch_size} environments, {batch_size} observations were given; "
-                "pass one observation per environment, or None to begin afresh"
+                f"this state holds the memory of {self.batch_size} environments, {batch_size} observations "
+                "were given; pass one observation per environment, or None to begin afresh"
             )
         for leaf in leaves(self.states):
             if leaf.device.type != device.type or (leaf.device.index or 0) != (device.index or 0):
@@ -67,4 +67,3 @@ def leaves(states: tuple[Any, ...]) -> Iterator[Tensor]:
             yield from leaves(part)
         else:
             yield part
-

@@ -3,9 +3,10 @@
     python scripts/benchmark_speed.py training
     python scripts/benchmark_speed.py acting
 
-``training`` alternates the algorithms on MiniGrid's memory task (S9, 3x3 view) with the same environments, steps, epochs and minibatches,
-and prints medians and ratios. ``acting`` measures the cost of a step and the size of the state early and late in one
-episode. Only ratios within a run mean anything: machines differ, and drift.
+``training`` alternates the algorithms on MiniGrid's memory task (S9, 3x3 view) with the same environments,
+steps, epochs and minibatches, and prints medians and ratios. ``acting`` measures the cost of a step and the
+size of the state early and late in one episode. Only ratios within a run mean anything: machines differ, and
+drift.
 """
 
 from __future__ import annotations

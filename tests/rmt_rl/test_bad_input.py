@@ -23,7 +23,10 @@ from tests.rmt_rl.worlds import Broken, Noise
     [
         (dict(n_steps=12, sequence_length=6, batch_size=16), "batch_size=16.*sequence_length=6.*12, 18"),
         (dict(n_steps=12, sequence_length=6, batch_size=4), "batch_size=4 .*these would be: 6"),
-        (dict(n_steps=12, sequence_length=5, batch_size=10), "sequence_length=5 does not divide n_steps=12.*3, 4, 6"),
+        (
+            dict(n_steps=12, sequence_length=5, batch_size=10),
+            "sequence_length=5 does not divide n_steps=12.*3, 4, 6",
+        ),
         (dict(n_steps=0), "n_steps must be at least 1, got 0"),
         (dict(sequence_length=0), "sequence_length must be at least 1, got 0"),
     ],
@@ -52,7 +55,11 @@ def test_core_options(policy_kwargs: dict[str, Any], message: str) -> None:
 
 @pytest.mark.parametrize(
     "space",
-    [spaces.Text(8), spaces.Dict({"a": spaces.Discrete(2), "b": spaces.Text(8)}), spaces.Tuple([spaces.Discrete(2)] * 2)],
+    [
+        spaces.Text(8),
+        spaces.Dict({"a": spaces.Discrete(2), "b": spaces.Text(8)}),
+        spaces.Tuple([spaces.Discrete(2)] * 2),
+    ],
     ids=["text", "dict of text", "tuple"],
 )
 def test_observation_space(space: spaces.Space[Any]) -> None:
@@ -82,7 +89,7 @@ def test_checkpoint_of_another_core(tmp_path: Path) -> None:
         model.set_parameters(str(tmp_path / "xl"))
     np.testing.assert_array_equal(model.policy.parameters_to_vector(), before)
     core_kwargs = dict(segment_length=4, width=8, heads=2, layers=1)
-    with pytest.raises(ValueError, match="policy_kwargs|policy kwargs"):
+    with pytest.raises(ValueError, match="policy kwargs"):
         MemoryPPO.load(tmp_path / "xl", policy_kwargs=dict(core="rmt", core_kwargs=core_kwargs))
 
 

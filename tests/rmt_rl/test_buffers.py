@@ -29,7 +29,14 @@ def filled(kind: str) -> MemoryRolloutBuffer:
                 buffer.begin_sequences((Clock(th.from_numpy(number)),))
             obs = number[:, None].astype(np.float32)
             tensor = th.from_numpy(number.astype(np.float32))
-            buffer.add({"a": obs} if kind == "dict" else obs, number[:, None], number, number % 4 == 1, tensor, tensor)  # type: ignore[arg-type]
+            buffer.add(
+                {"a": obs} if kind == "dict" else obs,
+                number[:, None],
+                number,
+                number % 4 == 1,
+                tensor,
+                tensor,
+            )  # type: ignore[arg-type]
     buffer.compute_returns_and_advantage(th.zeros(4), np.zeros(4, bool))
     return buffer
 

@@ -26,7 +26,9 @@ def worlds(count: int = 3, **kwargs: Any) -> VecEnv:
 
 
 def build(env: VecEnv, policy: str = "MlpPolicy", core: str = "rmt", **kwargs: Any) -> MemoryPPO:
-    policy_kwargs = dict(core=core, core_kwargs=CORE_KWARGS[core], net_arch=[8]) | kwargs.pop("policy_kwargs", {})
+    policy_kwargs = dict(core=core, core_kwargs=CORE_KWARGS[core], net_arch=[8]) | kwargs.pop(
+        "policy_kwargs", {}
+    )
     return MemoryPPO(policy, env, policy_kwargs=policy_kwargs, **(SMALL | kwargs))
 
 
@@ -55,14 +57,16 @@ def test_training_replays_acting(core: str, share_memory: bool) -> None:
     assert np.abs(model.policy.parameters_to_vector() - before).max() > 1e-3
 
 
-@pytest.mark.parametrize("observation", ["box", "discrete", "multi_discrete", "multi_binary", "image", "dict"])
+@pytest.mark.parametrize(
+    "observation", ["box", "discrete", "multi_discrete", "multi_binary", "image", "dict"]
+)
 @pytest.mark.parametrize("action", ["discrete", "multi_discrete", "multi_binary", "box"])
 def test_spaces(observation: str, action: str) -> None:
     env = worlds(2, observation=observation, action=action)
     model = build(env, POLICIES.get(observation, "MlpPolicy"))
     assert max(replay_errors(model, 2)) < 1e-4
     obs = env.reset()
-    actions, state = model.predict(obs, episode_start=np.ones(2, bool))
+    actions, _ = model.predict(obs, episode_start=np.ones(2, bool))
     assert actions.shape == (2, *(env.action_space.shape or ()))
     assert all(env.action_space.contains(a) for a in actions)
     single = {k: v[0] for k, v in obs.items()} if isinstance(obs, dict) else obs[0]
@@ -70,7 +74,9 @@ def test_spaces(observation: str, action: str) -> None:
     assert env.action_space.contains(action_ if action != "discrete" else int(action_))
 
 
-@pytest.mark.parametrize("options", [dict(use_sde=True, sde_sample_freq=4), dict(clip_range_vf=0.2), dict(target_kl=1e-9)])
+@pytest.mark.parametrize(
+    "options", [dict(use_sde=True, sde_sample_freq=4), dict(clip_range_vf=0.2), dict(target_kl=1e-9)]
+)
 def test_ppo_options(options: dict[str, Any]) -> None:
     model = build(worlds(action="box"), **options)
     assert max(replay_errors(model, 3)) < 1e-5
@@ -78,7 +84,10 @@ def test_ppo_options(options: dict[str, Any]) -> None:
 
 def test_actor_and_critic_apart() -> None:
     model = build(
-        worlds(), policy_kwargs=dict(share_memory=False, share_features_extractor=False, core="xl", core_kwargs=CORE_KWARGS["xl"])
+        worlds(),
+        policy_kwargs=dict(
+            share_memory=False, share_features_extractor=False, core="xl", core_kwargs=CORE_KWARGS["xl"]
+        ),
     )
     assert max(replay_errors(model, 3)) < 1e-5
     policy = model.policy
@@ -86,7 +95,10 @@ def test_actor_and_critic_apart() -> None:
     # A loss of the actor moves nothing of the critic's memory, and the other way round.
     data = next(iter(model.rollout_buffer.sequences(np.arange(3))))
     values, log_prob, _ = policy.evaluate_actions(data.observations, data.actions.long().flatten())  # type: ignore[arg-type]
-    for loss, moved, still in ((log_prob, policy.core, policy.critic_core), (values, policy.critic_core, policy.core)):
+    for loss, moved, still in (
+        (log_prob, policy.core, policy.critic_core),
+        (values, policy.critic_core, policy.core),
+    ):
         policy.zero_grad()
         loss.sum().backward(retain_graph=True)
         assert all(p.grad is None or not p.grad.any() for p in still.parameters())
@@ -94,7 +106,7 @@ def test_actor_and_critic_apart() -> None:
 
 
 def test_truncation_is_bootstrapped_under_the_memory_of_then() -> None:
-    """The stored reward of a cut episode's last step equals the reward plus gamma V(whole history, terminal observation)."""
+    """A cut episode's last stored reward is the reward plus gamma V(whole history, terminal observation)."""
 
     class Recorder(gym.Wrapper[Any, Any, Any, Any]):
         episodes: list[tuple[list[Any], list[float], bool]] = []
@@ -167,7 +179,9 @@ def test_sb3_evaluation_vecnormalize_tensorboard_progress_bar(tmp_path: Path) ->
     env = VecNormalize(make_vec_env("CartPole-v1", n_envs=2, seed=0))
     model = build(env, tensorboard_log=str(tmp_path / "tb"), n_steps=24)
     evaluation = VecNormalize(make_vec_env("CartPole-v1", n_envs=2, seed=1), training=False)
-    callback = EvalCallback(evaluation, n_eval_episodes=2, eval_freq=24, best_model_save_path=str(tmp_path), verbose=0)
+    callback = EvalCallback(
+        evaluation, n_eval_episodes=2, eval_freq=24, best_model_save_path=str(tmp_path), verbose=0
+    )
     model.learn(96, callback=callback, progress_bar=True)
     assert (tmp_path / "best_model.zip").exists() and list((tmp_path / "tb").rglob("events*"))
     mean, _ = evaluate_policy(model, evaluation, n_eval_episodes=3)

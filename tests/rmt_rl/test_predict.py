@@ -19,7 +19,7 @@ STARTS[1, 5] = STARTS[2, 0] = STARTS[2, 8] = True
 
 
 def sharp(model: MemoryPPO) -> MemoryPPO:
-    """An untrained policy hardly prefers one action; this one does, so that actions show what it remembers."""
+    """An untrained policy hardly prefers one action; this one's actions show what it remembers."""
     with th.no_grad():
         model.policy.action_net.weight.normal_(std=3.0)
     return model
@@ -30,7 +30,11 @@ def observations(env: Any, steps: int) -> list[Any]:
 
 
 def stack(seen: list[Any]) -> Any:
-    return {k: np.stack([o[k] for o in seen], 1) for k in seen[0]} if isinstance(seen[0], dict) else np.stack(seen, 1)
+    return (
+        {k: np.stack([o[k] for o in seen], 1) for k in seen[0]}
+        if isinstance(seen[0], dict)
+        else np.stack(seen, 1)
+    )
 
 
 def assert_same(one: MemoryState, other: MemoryState) -> None:
@@ -123,7 +127,9 @@ def test_bad_observations_are_named() -> None:
     env = worlds()
     model, obs = build(env), env.reset()
     obs[2, 1] = np.nan
-    with pytest.raises(ValueError, match=r"observation of shape \(3, 3\) holds 1 NaN, the first at index \(2, 1\)"):
+    with pytest.raises(
+        ValueError, match=r"observation of shape \(3, 3\) holds 1 NaN, the first at index \(2, 1\)"
+    ):
         model.predict(obs)
     with pytest.raises(ValueError, match="observations of shape"):
         model.warm_up(obs[:, None])

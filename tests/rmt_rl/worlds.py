@@ -41,7 +41,9 @@ class Noise(gym.Env[Any, Any]):
         self.random = np.random.default_rng(seed)
         self.length, self.truncates = length, truncates
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
         self.left = int(self.random.integers(self.length[0], self.length[1] + 1))
         return self.observation_space.sample(), {}
 
@@ -50,7 +52,13 @@ class Noise(gym.Env[Any, Any]):
         self.left -= 1
         cut = self.random.random() < self.truncates
         over = self.left == 0
-        return self.observation_space.sample(), float(self.random.normal()), over and not cut, over and cut, {}
+        return (
+            self.observation_space.sample(),
+            float(self.random.normal()),
+            over and not cut,
+            over and cut,
+            {},
+        )
 
 
 class Broken(Noise):

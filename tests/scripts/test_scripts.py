@@ -253,7 +253,7 @@ def results(successes: list[int], episodes: int = 100) -> list[Result]:
     [
         ([100, 99, 100, 99], [25, 30, 20, 25], 1e-6, [True, True, True]),
         ([100, 98, 100, 100], [25, 30, 20, 25], 1e-6, [False, True, True]),
-        ([100] * 4, [50, 30, 20, 25], 2e-4, [True, False, False]),
+        ([100] * 4, [25, 30, 35, 25], 2e-4, [True, False, False]),
     ],
 )
 def test_verdicts(memory: list[int], control: list[int], error: float, expected: list[bool]) -> None:
