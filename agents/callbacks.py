@@ -41,21 +41,19 @@ class Checkpoints(BaseCallback):
 
 
 class EntropySchedule(BaseCallback):
-    """Changes the weight of the entropy bonus linearly over the training.
+    """Changes the weight of the entropy bonus over the training.
 
-    :param start: weight at the beginning
-    :param end: weight at the end
+    :param schedule: the weight as a function of the remaining progress, as SB3's learning rates are
     """
 
     model: MemoryPPO
 
-    def __init__(self, start: float, end: float) -> None:
+    def __init__(self, schedule: Callable[[float], float]) -> None:
         super().__init__()
-        self.start, self.end = start, end
+        self.schedule = schedule
 
     def _on_rollout_start(self) -> None:
-        remaining = max(0.0, self.model._current_progress_remaining)
-        self.model.ent_coef = self.end + (self.start - self.end) * remaining
+        self.model.ent_coef = self.schedule(max(0.0, self.model._current_progress_remaining))
 
     def _on_step(self) -> bool:
         return True

@@ -71,6 +71,8 @@ class Recipe:
     """step size of Adam at the beginning"""
     final_learning_rate: float = 0.0
     """and at the end; linear between"""
+    hold: float = 0.0
+    """share of the training over which learning rate and entropy bonus stay as at the beginning"""
     gamma: float = 0.99
     """discount"""
     gae_lambda: float = 0.95
@@ -182,6 +184,7 @@ def _minigrid(*levels: str, **settings: Any) -> MiniGridRecipe:
         sequence_length=64,
         n_minibatches=8,
         learning_rate=3e-4,
+        hold=0.6,
         # The cue has to be looked for: with less entropy the agent hurries to either end, is right half the
         # time, and stays there. Once it remembers, large late updates only cost it what it has: hence decays
         # and target_kl.

@@ -11,7 +11,6 @@ from typing import Any
 from gymnasium import spaces
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import Logger, make_output_format
-from stable_baselines3.common.utils import LinearSchedule
 from stable_baselines3.common.vec_env import VecEnv
 
 from agents.callbacks import Checkpoints, EntropySchedule
@@ -20,6 +19,7 @@ from agents.environments import make_env, training_seed
 from agents.recipes import Recipe
 from rmt_rl import MemoryPPO
 from rmt_rl.callbacks import CurriculumCallback
+from rmt_rl.schedules import HoldThenLinear
 
 LOGS = "logs"
 STEPS = "time/total_timesteps"
@@ -43,8 +43,7 @@ def build_model(recipe: Recipe, env: VecEnv, device: str = "auto") -> MemoryPPO:
     """
     rate: Any = recipe.learning_rate
     if recipe.final_learning_rate != rate:
-        # A class of SB3's, so that the model can be loaded anywhere.
-        rate = LinearSchedule(recipe.learning_rate, recipe.final_learning_rate, 1.0)
+        rate = HoldThenLinear(recipe.learning_rate, recipe.final_learning_rate, recipe.hold)
     return MemoryPPO(
         "MultiInputPolicy" if isinstance(env.observation_space, spaces.Dict) else "MlpPolicy",
         env,
@@ -137,7 +136,8 @@ def _learn(
 
     all_callbacks: list[BaseCallback] = [curriculum, Checkpoints(save, checkpoint_every), *extra]
     if recipe.final_ent_coef is not None:
-        all_callbacks.append(EntropySchedule(recipe.ent_coef, recipe.final_ent_coef))
+        schedule = HoldThenLinear(recipe.ent_coef, recipe.final_ent_coef, recipe.hold)
+        all_callbacks.append(EntropySchedule(schedule))
     for callback in extra:
         if hasattr(callback, "curriculum"):
             callback.curriculum = curriculum

@@ -172,7 +172,7 @@ class MemoryOnPolicyAlgorithm(OnPolicyAlgorithm):
         if error > REPLAY_TOLERANCE:
             warnings.warn(
                 "replaying the rollout gives other log-probabilities than acting did (train/replay_error "
-                f"{error:.1e}): acting and training are not the same function, so the policy gradient is wrong. "
+                f"{error:.1e}): acting and training are not one function, so the policy gradient is wrong. "
                 "Does an observation, the features extractor or the core depend on anything but its input?",
                 stacklevel=2,
             )

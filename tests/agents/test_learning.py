@@ -1,4 +1,4 @@
-"""The recipes do what they are for: an agent learns the task, and remembers far beyond what it was trained on."""
+"""The recipes do what they are for: an agent learns, and remembers far beyond what it was trained on."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
 from agents.evaluation import evaluate
 from agents.recipes import RECIPES, longest
 from agents.training import read_logs, train

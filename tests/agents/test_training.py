@@ -14,7 +14,7 @@ import torch
 from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
 
-from agents.callbacks import Checkpoints, EntropySchedule, Reports
+from agents.callbacks import Checkpoints, Reports
 from agents.checkpoints import Checkpoint, checkpoints_of, find_checkpoint, save_checkpoint
 from agents.recipes import Recipe
 from agents.training import build_curriculum, read_logs, train
@@ -278,4 +278,3 @@ def test_reports_tell_the_level(tmp_path: Path) -> None:
 def test_bad_callbacks() -> None:
     with pytest.raises(ValueError, match="at least 1 step apart, got 0"):
         Checkpoints(lambda model: None, 0)
-    assert EntropySchedule(0.1, 0.0).start == 0.1
