@@ -87,6 +87,8 @@ class Recipe:
     """weight of the critic's loss"""
     max_grad_norm: float = 0.5
     """bound of the gradient's norm"""
+    normalize_advantage: bool = True
+    """whether the advantages of each part are scaled to unit variance"""
     target_kl: float | None = None
     """ends an update early once the policy has moved this far"""
 

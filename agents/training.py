@@ -59,6 +59,7 @@ def build_model(recipe: Recipe, env: VecEnv, device: str = "auto") -> MemoryPPO:
         vf_coef=recipe.vf_coef,
         max_grad_norm=recipe.max_grad_norm,
         target_kl=recipe.target_kl,
+        normalize_advantage=recipe.normalize_advantage,
         policy_kwargs=recipe.make_policy_kwargs(),
         seed=recipe.seed,
         device=device,

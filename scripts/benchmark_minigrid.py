@@ -3,7 +3,7 @@
     python scripts/benchmark_minigrid.py
     python scripts/benchmark_minigrid.py --tasks s9 --cores rmt gru --seeds 0 1 2
 
-Writes a row per run into results/minigrid_memory.json as soon as it is done. What has a row already is not run
+Writes a row per run into results/minigrid_memory.json once it is done. What has a row already is not run
 again; a run that was cut short goes on from its last checkpoint.
 """
 

@@ -71,6 +71,9 @@ class RMT(MemoryCore[RMTState]):
     :param dropout: of the sub-layers' outputs and of the attention weights
     :param gated: GRU gates instead of residual sums (GTrXL)
     :param persistent_tokens: learned tokens in every layer that all steps see
+    :param memory_noise: standard deviation of noise on what is written (its entries have unit variance), while
+        training only, as dropout is. What has to withstand it is drawn back to where it was, segment by segment,
+        and so lasts far beyond the lengths trained on.
     :raises ValueError: where an option is out of range
     """
 
@@ -90,8 +93,12 @@ class RMT(MemoryCore[RMTState]):
         dropout: float = 0.0,
         gated: bool = False,
         persistent_tokens: int = 0,
+        memory_noise: float = 0.0,
     ) -> None:
         super().__init__(input_dim, require_positive("width", width))
+        if memory_noise < 0.0:
+            raise ValueError(f"memory_noise must be 0 or more, got {memory_noise}")
+        self.memory_noise = memory_noise
         self.segment_length = require_positive("segment_length", segment_length)
         self.memory_tokens = require_positive("memory_tokens", memory_tokens)
         self.heads = heads
@@ -162,6 +169,8 @@ class RMT(MemoryCore[RMTState]):
 
     def _next_memory(self, memory: Tensor, written: Tensor) -> Tensor:
         """m_{tau+1} from m_tau and the write block's output, both (G, M, D)."""
+        if self.training and self.memory_noise:
+            return written + self.memory_noise * torch.randn_like(written)
         return written
 
     def _write(self, memory: Tensor, context: Context) -> Tensor:

@@ -39,11 +39,12 @@ class RMTXL(RMT):
         dropout: float = 0.0,
         gated: bool = False,
         persistent_tokens: int = 0,
+        memory_noise: float = 0.0,
     ) -> None:
         require_positive("memory_length", memory_length)
         super().__init__(
             input_dim, width, layers, heads, segment_length, memory_tokens,
-            feedforward, dropout, gated, persistent_tokens,
+            feedforward, dropout, gated, persistent_tokens, memory_noise,
         )  # fmt: skip
         self.memory_length = memory_length
         self.options["memory_length"] = memory_length

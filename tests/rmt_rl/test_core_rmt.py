@@ -268,3 +268,25 @@ def test_empty_slots_are_never_attended() -> None:
                 play(core, x[:, seen:], begin, starts[:, seen:], stepwise)[0] for begin in (state, filled)
             )
             assert_close(dirty, clean)
+
+
+def test_memory_noise() -> None:
+    """On what is written, of the given size, while training and never else; the first segment is untouched."""
+    core = RMT(3, width=8, heads=2, segment_length=2, memory_tokens=2, memory_noise=0.5)
+    inputs, starts = torch.randn(4000, 5, 3), torch.zeros(4000, 5, dtype=torch.bool)
+    inputs[:] = inputs[0]
+
+    def memory_of(training: bool) -> tuple[torch.Tensor, torch.Tensor]:
+        core.train(training)
+        with torch.no_grad():
+            outputs, state = core(inputs[:, :3], core.initial_state(len(inputs)), starts[:, :3])
+        return outputs, state.memory
+
+    outputs, memory = memory_of(False)
+    noisy_outputs, noisy = memory_of(True)
+    torch.testing.assert_close(memory, memory[:1].expand_as(memory))
+    torch.testing.assert_close(noisy_outputs[:, :2], outputs[:, :2])
+    noise = noisy - memory
+    assert abs(noise.std().item() - 0.5) < 0.01 and abs(noise.mean().item()) < 0.01
+    with pytest.raises(ValueError, match=r"memory_noise must be 0 or more, got -0\.1"):
+        RMT(3, memory_noise=-0.1)

@@ -201,8 +201,9 @@ def test_replay_error_watches_for_what_is_no_function_of_the_history() -> None:
     assert model.logger.name_to_value["train/replay_error"] > 1e-3
 
 
-def test_dropout_is_off_while_acting() -> None:
-    kwargs = CORE_KWARGS["rmt"] | dict(dropout=0.5)
+@pytest.mark.parametrize("option", [dict(dropout=0.5), dict(memory_noise=1.0)])
+def test_dropout_and_noise_are_off_while_acting(option: dict[str, float]) -> None:
+    kwargs = CORE_KWARGS["rmt"] | option
     model = build(worlds(), policy_kwargs=dict(core="rmt", core_kwargs=kwargs))
     assert max(replay_errors(model, 2)) < 1e-5
     obs = worlds().reset()
