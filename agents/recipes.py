@@ -46,6 +46,8 @@ class Recipe:
     """memory core"""
     segment_length: int = 16
     """steps of a segment, for cores that have segments"""
+    memory_noise: float = 0.0
+    """noise on what is written while training, for cores with memory tokens: makes memories last"""
     core_kwargs: dict[str, Value] = field(default_factory=dict)
     """options of the core that differ from this project's defaults for it"""
     share_memory: bool = True
@@ -129,9 +131,11 @@ class Recipe:
     def make_core_kwargs(self) -> dict[str, Any]:
         """Options of the core: this project's defaults for it, with the recipe's own over them."""
         defaults = dict(CORE_DEFAULTS.get(self.core, {}))
-        if self.core in CORES and "segment_length" in inspect.signature(CORES[self.core]).parameters:
-            defaults["segment_length"] = self.segment_length
-        return defaults | self.core_kwargs
+        known = inspect.signature(CORES[self.core]).parameters if self.core in CORES else {}
+        settings: dict[str, Value] = dict(segment_length=self.segment_length, memory_noise=self.memory_noise)
+        return (
+            defaults | {name: value for name, value in settings.items() if name in known} | self.core_kwargs
+        )
 
     def make_policy_kwargs(self) -> dict[str, Any]:
         """Arguments of the policy."""
@@ -197,23 +201,34 @@ def _minigrid(*levels: str, **settings: Any) -> MiniGridRecipe:
     return MiniGridRecipe(levels=levels, **{**shared, **settings})
 
 
+def _recall(env_id: str, **settings: Any) -> Recipe:
+    """A row for a task that asks for a cue after up to 7 segments, and then after many more."""
+    shared = dict(
+        levels=spans(1, 7),
+        evaluation_levels=(longest(1), longest(7), longest(64), longest(512)),
+        total_steps=500_000,
+        n_envs=32,
+        # Whole episodes, so that gradients reach from the query back to the cue.
+        n_steps=256,
+        sequence_length=256,
+        # To last for hundreds of segments after training on seven, a memory needs: no critic that makes it
+        # count steps, and noise that it has to withstand.
+        critic_shapes_memory=False,
+        memory_noise=0.6,
+        final_ent_coef=0.0,
+    )
+    return Recipe(env_id=env_id, **{**shared, **settings})
+
+
 RECIPES: dict[str, Recipe] = {
-    "memorize": Recipe(
-        env_id="envs:RMT/Memorize-v0",
-        levels=spans(1, 7),
-        evaluation_levels=(longest(1), longest(7), longest(64), longest(512)),
-    ),
-    "detect": Recipe(
-        env_id="envs:RMT/DetectAndMemorize-v0",
-        levels=spans(1, 7),
-        evaluation_levels=(longest(1), longest(7), longest(64), longest(512)),
-    ),
+    "memorize": _recall("envs:RMT/Memorize-v0"),
+    "detect": _recall("envs:RMT/DetectAndMemorize-v0"),
     "tmaze": Recipe(
         env_id="envs:RMT/TMaze-v0",
         levels=((1, 6), (7, 14), *((low + 1, high + 1) for low, high in spans(2, 7))),
         evaluation_levels=(15, 111, 1023),
     ),
-    "minigrid-memory-s9": _minigrid("S7", "S9", view_size=3, max_steps=96, total_steps=1_500_000),
+    "minigrid-memory-s9": _minigrid("S7", "S9", view_size=3, max_steps=96, total_steps=1_200_000),
     "minigrid-memory-s11": _minigrid("S7", "S9", "S11"),
     "minigrid-memory-s13": _minigrid("S7", "S9", "S11", "S13"),
     "minigrid-memory-s17random": _minigrid("S7", "S9", "S11", "S13", "S17Random"),
