@@ -77,7 +77,7 @@ def test_logs_hold_every_update(run: Path) -> None:
 def test_a_model_needs_no_recipe(run: Path) -> None:
     model = MemoryPPO.load(find_checkpoint(run).path / "model.zip", device="cpu")
     assert model.num_timesteps == 128
-    assert type(model.learning_rate).__module__.startswith("stable_baselines3")
+    assert type(model.learning_rate).__module__.startswith("rmt_rl.")
     action, _ = model.predict(model.observation_space.sample())
     assert model.action_space.contains(int(action))
 
