@@ -60,16 +60,42 @@ class IdEmbedding(nn.Module):
         return cast(Tensor, _SumOfRows.apply(rows, self.weight))  # type: ignore[no-untyped-call]
 
 
+class IdPresence(nn.Module):
+    """One learned vector per (channel of a grid, id), summed over the ids that are anywhere in the grid.
+
+    A thing is the same thing wherever it is seen. From vectors per place alone that has to be learnt for each
+    place anew, and what is seen at one distance is not recognised at another.
+    """
+
+    offsets: Tensor
+
+    def __init__(self, id_counts: npt.NDArray[np.integer[Any]], features_dim: int) -> None:
+        """Take how many ids each entry has, as an array of the grid's shape (height, width, channels)."""
+        super().__init__()
+        counts = torch.as_tensor(id_counts.astype(np.int64)).flatten(0, -2).amax(0)
+        # Of a picture's channels, a few ids each are present at a time.
+        self.n_active = 2 * len(counts)
+        self.register_buffer("offsets", counts.cumsum(0) - counts, persistent=False)
+        self.weight = nn.Parameter(torch.empty(int(counts.sum()), features_dim))
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Map ids (B, height, width, channels) to (B, features_dim)."""
+        rows = (ids.flatten(1, -2).round().long() + self.offsets).flatten(1)
+        present = self.weight.new_zeros(len(ids), len(self.weight)).scatter_(1, rows, 1.0)
+        return present @ self.weight
+
+
 class IdEmbeddingExtractor(BaseFeaturesExtractor):
     """Embeds arrays of ids, adds in all that comes beside them: ReLU of a linear map of one-hots.
 
     Every integer Box of the observation is an array of ids, entry by entry from 0 to its ``high``; the
-    embedding of each (entry, id) is learned, and all are summed. Other entries of a Dict (Discrete,
-    MultiDiscrete, MultiBinary, which Stable-Baselines3 hands over as one-hots, and float vectors) are
-    flattened and added through a linear map.
+    embedding of each (entry, id) is learned, and all are summed. For grids (height, width, channels) the
+    embeddings of the ids that are present anywhere are added, whatever their place. Other entries of a Dict
+    (Discrete, MultiDiscrete, MultiBinary, which Stable-Baselines3 hands over as one-hots, and float vectors)
+    are flattened and added through a linear map.
 
-    Features are (B, features_dim). Their scale before the ReLU is of unit variance at the start, whatever the
-    number of entries.
+    Features are (B, features_dim). Their variance before the ReLU is 1 at the start, whatever the number of
+    entries, and with a grid about 2.
 
     Use it as ``policy_kwargs=dict(features_extractor_class=IdEmbeddingExtractor)``; with `VecNormalize`,
     leave the ids out (``norm_obs_keys``): an id is a name, not a quantity.
@@ -103,13 +129,17 @@ class IdEmbeddingExtractor(BaseFeaturesExtractor):
             else {SOLE: observation_space}
         )
         self.embeddings = nn.ModuleDict()
+        self.presences = nn.ModuleDict()
         self.linears = nn.ModuleDict()
         n_active = 0
         for name, space in parts.items():
             if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.integer):
-                embedding = IdEmbedding(_id_counts(name, space, max_ids), features_dim)
+                counts = _id_counts(name, space, max_ids)
+                embedding = IdEmbedding(counts, features_dim)
                 self.embeddings[name] = embedding
                 n_active += embedding.n_active
+                if counts.ndim == 3:
+                    self.presences[name] = IdPresence(counts, features_dim)
             elif isinstance(space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary):
                 # A numpy integer for MultiDiscrete, which Linear would not take.
                 size = int(get_flattened_obs_dim(space))
@@ -123,6 +153,10 @@ class IdEmbeddingExtractor(BaseFeaturesExtractor):
             raise ValueError(f"the observation must hold a Box of integer ids, got {observation_space}")
         for module in (*self.embeddings.values(), *self.linears.values()):
             nn.init.normal_(cast(nn.Parameter, module.weight), std=n_active**-0.5)
+        # Present ids are few: each has far more weight than an id at one place.
+        n_present = sum(cast(IdPresence, presence).n_active for presence in self.presences.values())
+        for presence in self.presences.values():
+            nn.init.normal_(cast(nn.Parameter, presence.weight), std=n_present**-0.5)
         self.bias = nn.Parameter(torch.zeros(features_dim))
         self.norm: nn.Module = nn.LayerNorm(features_dim) if layer_norm else nn.Identity()
 
@@ -132,6 +166,8 @@ class IdEmbeddingExtractor(BaseFeaturesExtractor):
         total = self.bias
         for name, embedding in self.embeddings.items():
             total = total + embedding(parts[name])
+        for name, presence in self.presences.items():
+            total = total + presence(parts[name])
         for name, linear in self.linears.items():
             total = total + linear(parts[name].flatten(1))
         return torch.relu(self.norm(total))

@@ -71,9 +71,9 @@ class RMT(MemoryCore[RMTState]):
     :param dropout: of the sub-layers' outputs and of the attention weights
     :param gated: GRU gates instead of residual sums (GTrXL)
     :param persistent_tokens: learned tokens in every layer that all steps see
-    :param memory_noise: standard deviation of noise on what is written (its entries have unit variance), while
-        training only, as dropout is. What has to withstand it is drawn back to where it was, segment by segment,
-        and so lasts far beyond the lengths trained on.
+    :param memory_noise: standard deviation of noise on what is written (its entries have unit variance),
+        while training only, as dropout is. What has to withstand it is drawn back to where it was, segment by
+        segment, and so lasts far beyond the lengths trained on.
     :raises ValueError: where an option is out of range
     """
 

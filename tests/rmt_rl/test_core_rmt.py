@@ -271,7 +271,7 @@ def test_empty_slots_are_never_attended() -> None:
 
 
 def test_memory_noise() -> None:
-    """On what is written, of the given size, while training and never else; the first segment is untouched."""
+    """On what is written, of the given size, while training alone; the first segment is untouched."""
     core = RMT(3, width=8, heads=2, segment_length=2, memory_tokens=2, memory_noise=0.5)
     inputs, starts = torch.randn(4000, 5, 3), torch.zeros(4000, 5, dtype=torch.bool)
     inputs[:] = inputs[0]

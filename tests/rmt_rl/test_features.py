@@ -72,10 +72,34 @@ def test_a_dict_is_one_linear_map_of_all_its_one_hots() -> None:
     )
     assert batch["image"].dtype == torch.float32 and batch["image"].max() > 1  # SB3 took it for no picture
     expected = by_one_hots(batch["image"].long(), extractor.embeddings["image"].weight) + extractor.bias
+    expected = expected + by_presence(batch["image"][0].long(), extractor.presences["image"].weight)
     for name in ("direction", "pair", "bits", "speed"):
         expected = expected + batch[name].flatten(1) @ extractor.linears[name].weight.T
     torch.testing.assert_close(extractor(batch), expected.relu())
     assert (extractor.bias == 0).all() and extractor.features_dim == 6
+
+
+def by_presence(image: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    """The sum of the vectors of the ids that are anywhere in an image (7, 7, 3), channel by channel."""
+    total, first = torch.zeros(weight.shape[1]), 0
+    for channel, count in enumerate(COUNTS[0, 0]):
+        for thing in range(count):
+            if (image[..., channel] == thing).any():
+                total = total + weight[first + thing]
+        first += count
+    assert first == len(weight)
+    return total
+
+
+def test_a_thing_is_present_wherever_it_is_seen() -> None:
+    extractor = IdEmbeddingExtractor(IMAGE)
+    empty = torch.zeros(1, 7, 7, 3, dtype=torch.long)
+    here, there = empty.clone(), empty.clone()
+    here[0, 1, 2, 0] = there[0, 6, 0, 0] = 5
+    presence = extractor.presences["observation"]
+    torch.testing.assert_close(presence(here), presence(there))
+    torch.testing.assert_close(presence(here) - presence(empty), presence.weight[5:6])
+    assert not torch.allclose(extractor(here), extractor(there))  # and yet it can be told where
 
 
 def test_every_part_matters_and_order_does_not() -> None:
@@ -104,8 +128,14 @@ def test_features_start_with_unit_variance(space: spaces.Space, layer_norm: bool
         else torch.as_tensor(sample)[None]
     )
     features = extractor(preprocess_obs(parts, space))
-    # Of a standard normal's positive half, the mean square is one half.
-    assert features.square().mean().item() == pytest.approx(0.5, abs=0.06)
+    # One from what is where, and for grids a share for each id that is present, of which six count as one.
+    variance = 1.0
+    for name in extractor.presences:
+        image = sample[name] if isinstance(sample, dict) else sample
+        variance += sum(len(np.unique(image[..., channel])) for channel in range(3)) / 6
+    # Of a normal's positive half, the mean square is half the variance.
+    expected = 0.5 if layer_norm else 0.5 * variance
+    assert features.square().mean().item() == pytest.approx(expected, rel=0.12)
 
 
 def test_trains_inside_sb3s_policy_and_reloads() -> None:
