@@ -185,7 +185,7 @@ def _minigrid(*levels: str, **settings: Any) -> MiniGridRecipe:
     shared = dict(
         env_id="envs.minigrid:RMT/MiniGrid-Memory-v0",
         segment_length=32,
-        total_steps=1_500_000,
+        total_steps=800_000,
         n_envs=32,
         sequence_length=64,
         n_minibatches=8,
@@ -228,7 +228,7 @@ RECIPES: dict[str, Recipe] = {
         levels=((1, 6), (7, 14), *((low + 1, high + 1) for low, high in spans(2, 7))),
         evaluation_levels=(15, 111, 1023),
     ),
-    "minigrid-memory-s9": _minigrid("S7", "S9", view_size=3, max_steps=96, total_steps=1_200_000),
+    "minigrid-memory-s9": _minigrid("S7", "S9", view_size=3, max_steps=96),
     "minigrid-memory-s11": _minigrid("S7", "S9", "S11"),
     "minigrid-memory-s13": _minigrid("S7", "S9", "S11", "S13"),
     "minigrid-memory-s17random": _minigrid("S7", "S9", "S11", "S13", "S17Random"),
