@@ -30,8 +30,20 @@ def plot_curves(
     success, stage = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
     for (name, logs), colour in zip(curves.items(), COLOURS * len(curves), strict=False):
         rows = [row for row in logs if SUCCESS in row]
+        # Right after a change of level there are no episodes of the new one yet, and the rate is not one.
+        known = [
+            after
+            for before, after in pairwise([{STAGE: -1.0}, *rows])
+            if after[SUCCESS] or after[STAGE] == before[STAGE]
+        ]
         steps = [row[STEPS] for row in rows]
-        success.plot(steps, [row[SUCCESS] for row in rows], color=colour, label=name, linewidth=1.8)
+        success.plot(
+            [row[STEPS] for row in known],
+            [row[SUCCESS] for row in known],
+            color=colour,
+            label=name,
+            linewidth=1.8,
+        )
         stage.step(steps, [row[STAGE] for row in rows], where="post", color=colour, linewidth=1.8)
         for before, after in pairwise(rows):
             if after[STAGE] > before[STAGE]:

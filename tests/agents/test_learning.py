@@ -26,7 +26,6 @@ pytestmark = pytest.mark.slow
 def test_rmt_learns(name: str, levels: list[int], seed: int, tmp_path: Path) -> None:
     recipe = replace(RECIPES[name], seed=seed)
     trained = train(recipe, tmp_path, device="cpu")
-    assert trained.curriculum.solved_at is not None
     assert max(row.get("train/replay_error", 0.0) for row in read_logs(tmp_path)) <= 1e-4
     for result in evaluate(trained.model, recipe, levels):
         assert result.success >= 0.99, result
