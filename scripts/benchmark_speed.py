@@ -44,6 +44,10 @@ class Training:
     n_epochs: int = 4
     batch_size: int = 256
     """in steps, for every algorithm"""
+    sequence_length: int = 64
+    """of ours; RecurrentPPO has none"""
+    shared_lstm: bool = False
+    """give RecurrentPPO one LSTM for actor and critic, as ours have one memory"""
     width: int = 128
     layers: int = 2
     """of the transformers; recurrent cores have one, as RecurrentPPO does"""
@@ -98,7 +102,9 @@ def make_algorithm(name: str, args: Training) -> BaseAlgorithm:
     if name == "RecurrentPPO":
         from sb3_contrib import RecurrentPPO
 
-        policy_kwargs |= dict(lstm_hidden_size=args.width, enable_critic_lstm=False, shared_lstm=True)
+        # Its defaults but for the width: actor and critic have an LSTM each. Sharing one makes it faster.
+        shared = dict(enable_critic_lstm=False, shared_lstm=True) if args.shared_lstm else {}
+        policy_kwargs |= dict(lstm_hidden_size=args.width) | shared
         return RecurrentPPO(
             "MultiInputLstmPolicy", minigrid(args.n_envs), policy_kwargs=policy_kwargs, **common
         )
@@ -107,7 +113,7 @@ def make_algorithm(name: str, args: Training) -> BaseAlgorithm:
     return MemoryPPO(
         "MultiInputPolicy",
         minigrid(args.n_envs),
-        sequence_length=args.n_steps,
+        sequence_length=args.sequence_length,
         policy_kwargs=policy_kwargs,
         **common,
     )
