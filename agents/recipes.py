@@ -214,7 +214,7 @@ def _recall(env_id: str, **settings: Any) -> Recipe:
         # To last for hundreds of segments after training on seven, a memory needs: no critic that makes it
         # count steps, and noise that it has to withstand.
         critic_shapes_memory=False,
-        memory_noise=0.6,
+        memory_noise=1.0,
         final_ent_coef=0.0,
     )
     return Recipe(env_id=env_id, **{**shared, **settings})
