@@ -210,12 +210,6 @@ class MemoryOnPolicyAlgorithm(OnPolicyAlgorithm):
         """Actions and the memory to pass to the next call: see the policy's ``predict``."""
         return self.policy.predict(observation, state, episode_start, deterministic)
 
-    def _setup_learn(self, *args: Any, **kwargs: Any) -> Any:
-        result = super()._setup_learn(*args, **kwargs)
-        if self._memory is not None and self.rollout_buffer.n_envs != len(self._last_episode_starts):  # type: ignore[arg-type]
-            self._memory = None
-        return result
-
     def _excluded_save_params(self) -> list[str]:
         return [*super()._excluded_save_params(), "_memory"]
 

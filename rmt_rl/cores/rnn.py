@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -47,11 +48,13 @@ class _RNNCore(MemoryCore[RNNState]):
         require_positive("layers", layers)
         self.rnn = self._make_rnn(width, layers, dropout)
 
+    @abstractmethod
     def _make_rnn(self, width: int, layers: int, dropout: float) -> nn.RNNBase:
-        raise NotImplementedError
+        """The fused layers, batch first."""
 
+    @abstractmethod
     def _state(self, leaves: tuple[Tensor, ...]) -> RNNState:
-        raise NotImplementedError
+        """The leaves (B, L, D) under their names."""
 
     def extra_repr(self) -> str:
         return f"width={self.output_dim}, layers={self.rnn.num_layers}"
