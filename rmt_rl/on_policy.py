@@ -28,6 +28,8 @@ from rmt_rl.policies import (
 from rmt_rl.states import CoreStates, MemoryState
 
 REPLAY_TOLERANCE = 1e-3
+REPLAY_STEPS = 1024
+"""steps that are replayed at once to check them, at least: without gradients they take little memory"""
 
 
 class MemoryOnPolicyAlgorithm(OnPolicyAlgorithm):
@@ -184,7 +186,7 @@ class MemoryOnPolicyAlgorithm(OnPolicyAlgorithm):
         buffer, worst = self.rollout_buffer, 0.0
         count = buffer.buffer_size * buffer.n_envs // self.sequence_length
         with th.no_grad():
-            for data in buffer.sequences(np.arange(count), getattr(self, "batch_size", None)):
+            for data in buffer.sequences(np.arange(count), max(REPLAY_STEPS, self.batch_size)):
                 is_discrete = isinstance(self.action_space, spaces.Discrete)
                 actions = data.actions.long().flatten() if is_discrete else data.actions
                 _, log_prob, _ = self.policy.evaluate_actions(data.observations, actions)  # type: ignore[arg-type]

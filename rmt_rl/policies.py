@@ -73,6 +73,9 @@ class MemoryActorCriticPolicy(ActorCriticPolicy):
         self.core_name, self.core_kwargs = core, dict(core_kwargs or {})
         # Not ``share_memory``: torch's modules have a method of that name.
         self.shares_memory, self.critic_shapes_memory = share_memory, critic_shapes_memory
+        if kwargs.get("optimizer_class", th.optim.Adam) is th.optim.Adam:
+            # SB3's default, in one call for all parameters: a core has many small ones.
+            kwargs["optimizer_kwargs"] = kwargs.get("optimizer_kwargs") or dict(eps=1e-5, fused=True)
         super().__init__(observation_space, action_space, lr_schedule, *args, **kwargs)
 
     def _build_mlp_extractor(self) -> None:
@@ -126,15 +129,24 @@ class MemoryActorCriticPolicy(ActorCriticPolicy):
         :return: what the actor's and the critic's heads see, each (B * T, D), and the states after the last
             step
         """
-        features = self.extract_features(observations)
-        pi_features, vf_features = features if isinstance(features, tuple) else (features, features)
         shape = episode_starts.shape
-        pi, state = self.core(pi_features.view(*shape, -1), states[0], episode_starts)
+        pi_features, vf_features = self._features(observations, shape)
+        pi, state = self.core(pi_features, states[0], episode_starts)
         if self.critic_core is None:
-            pi = pi.flatten(0, 1)
-            return pi, pi if self.critic_shapes_memory else pi.detach(), (state,)
-        vf, critic_state = self.critic_core(vf_features.view(*shape, -1), states[1], episode_starts)
-        return pi.flatten(0, 1), vf.flatten(0, 1), (state, critic_state)
+            return *self._seen_by_heads(pi, pi), (state,)
+        vf, critic_state = self.critic_core(vf_features, states[1], episode_starts)
+        return *self._seen_by_heads(pi, vf), (state, critic_state)
+
+    def _features(self, observations: PyTorchObs, shape: th.Size) -> tuple[Tensor, Tensor]:
+        """The actor's and the critic's features, (B, T, features_dim) each."""
+        features = self.extract_features(observations)
+        pi, vf = features if isinstance(features, tuple) else (features, features)
+        return pi.view(*shape, -1), vf.view(*shape, -1)
+
+    def _seen_by_heads(self, pi: Tensor, vf: Tensor) -> tuple[Tensor, Tensor]:
+        """The memory's outputs (B, T, D) as heads take them, (B * T, D)."""
+        shields = self.critic_core is None and not self.critic_shapes_memory
+        return pi.flatten(0, 1), vf.detach().flatten(0, 1) if shields else vf.flatten(0, 1)
 
     # -- acting
     # --------------------------------------------------------------------------------------------------------
@@ -279,7 +291,11 @@ class MemoryActorCriticPolicy(ActorCriticPolicy):
         :param actions: (B * T, ...), in the order of the observations
         :return: values (B * T, 1), log-probabilities (B * T,), entropies (B * T,) or None
         """
-        pi, vf, _ = self._remember(*obs)
+        observations, states, starts = obs
+        pi, vf = self._features(observations, starts.shape)
+        pi = self.core.replay(pi, states[0], starts)
+        vf = pi if self.critic_core is None else self.critic_core.replay(vf, states[1], starts)
+        pi, vf = self._seen_by_heads(pi, vf)
         distribution = self._get_action_dist_from_latent(self.mlp_extractor.forward_actor(pi))
         values = self.value_net(self.mlp_extractor.forward_critic(vf))
         return values, distribution.log_prob(actions), distribution.entropy()

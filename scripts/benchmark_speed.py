@@ -51,6 +51,8 @@ class Training:
     width: int = 128
     layers: int = 2
     """of the transformers; recurrent cores have one, as RecurrentPPO does"""
+    feedforward: int | None = None
+    """hidden width of the transformers' feed-forward sub-layers; by default 4 * width"""
     segment_length: int = 32
     rollouts: int = 3
     """per repeat"""
@@ -109,6 +111,8 @@ def make_algorithm(name: str, args: Training) -> BaseAlgorithm:
             "MultiInputLstmPolicy", minigrid(args.n_envs), policy_kwargs=policy_kwargs, **common
         )
     options = core_kwargs(name, args.width, args.layers, args.segment_length)
+    if "layers" in options:
+        options["feedforward"] = args.feedforward
     policy_kwargs |= dict(core=name, core_kwargs=options)
     return MemoryPPO(
         "MultiInputPolicy",

@@ -57,6 +57,13 @@ class MemoryCore(nn.Module, ABC, Generic[StateT]):
         :raises ValueError: if the shapes or types do not fit each other
         """
 
+    def replay(self, inputs: Tensor, state: StateT, episode_starts: Tensor) -> Tensor:
+        """The outputs of ``forward`` without the state after them, which training has no use for.
+
+        A core may say how to leave that out; the values are the same.
+        """
+        return self(inputs, state, episode_starts)[0]  # type: ignore[no-any-return]
+
     def describe(self) -> str:
         """One line that tells cores apart: those with equal descriptions can exchange weights and states."""
         return f"{type(self).__name__}(input_dim={self.input_dim}, {self.extra_repr()})"

@@ -57,7 +57,7 @@ class Block(nn.Module):
         relative: bool = False,
     ) -> None:
         super().__init__()
-        self.heads, self.dropout = heads, dropout
+        self.heads, self.head_width, self.dropout = heads, width // heads, dropout
         self.attention_norm = nn.LayerNorm(width)
         self.qkv = nn.Linear(width, 3 * width)
         self.attention_out = nn.Linear(width, width)
@@ -68,11 +68,19 @@ class Block(nn.Module):
         self.relative = nn.Linear(width, width, bias=False) if relative else None
         self.persistent = nn.Parameter(torch.randn(persistent_tokens, width)) if persistent_tokens else None
 
-    def project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def tokens(self, x: Tensor) -> Tensor:
+        """(..., D) -> query, key and value of every token side by side, (..., 3 D)."""
+        return self.qkv(self.attention_norm(x))  # type: ignore[no-any-return]
+
+    def split(self, tokens: Tensor) -> tuple[Tensor, ...]:
+        """What lies side by side, (B, N, k D), apart and by heads: k times (B, H, N, D / H)."""
+        rows, count = tokens.shape[:2]
+        parts = tokens.view(rows, count, -1, self.heads, self.head_width)
+        return tuple(parts.permute(2, 0, 3, 1, 4).unbind(0))
+
+    def project(self, x: Tensor) -> tuple[Tensor, ...]:
         """(B, N, D) -> queries, keys, values, each (B, H, N, D / H)."""
-        qkv = self.qkv(self.attention_norm(x)).unflatten(-1, (3, self.heads, -1))
-        query, key, value = qkv.permute(2, 0, 3, 1, 4).unbind(0)
-        return query, key, value
+        return self.split(self.tokens(x))
 
     def relative_keys(self, encoding: Tensor) -> Tensor:
         """Encodings of distances (N, D) -> W_R R, (H, N, D / H)."""
@@ -84,26 +92,36 @@ class Block(nn.Module):
     ) -> Tensor:
         """The stream after attention and feed-forward.
 
-        :param x: (B, N, D), the stream that the queries (B, H, N, D / H) come from
+        :param x: (B, N, D), the stream that the queries (B, H, N, D / H) come from; for the rest see ``look``
+        """
+        return self.update(x, self.look(query, key, value, mask))
+
+    def look(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
+        """What the queries find: (B, N, D).
+
+        :param query: (B, H, N, D / H)
         :param key: (B, H, K, D / H), values alike
-        :param mask: broadcastable to (B, H, N, K): bool, true where a query sees a key, or a float added to
-            the scores
+        :param mask: broadcastable to (B, H, N, K), added to the scores: -inf where a query does not see a
+            key
         """
         if self.persistent is not None:
             _, persistent_key, persistent_value = self.project(self.persistent.unsqueeze(0))
             key = torch.cat([persistent_key.expand(len(key), -1, -1, -1), key], dim=2)
             value = torch.cat([persistent_value.expand(len(value), -1, -1, -1), value], dim=2)
-            if mask is not None:
-                visible = True if mask.dtype == torch.bool else 0.0
-                mask = F.pad(mask, (len(self.persistent), 0), value=visible)
+            mask = None if mask is None else F.pad(mask, (len(self.persistent), 0))
         rate = self.dropout if self.training else 0.0
         heads = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=rate)
-        x = self._join(0, x, self.attention_out(heads.transpose(1, 2).flatten(2)))
+        return heads.transpose(1, 2).flatten(2)
+
+    def update(self, x: Tensor, found: Tensor) -> Tensor:
+        """The stream (..., D) after taking in what its tokens found, and after the feed-forward sub-layer."""
+        x = self._join(0, x, self.attention_out(found))
         hidden = F.gelu(self.feedforward_in(self.feedforward_norm(x)))
         return self._join(1, x, self.feedforward_out(hidden))
 
     def _join(self, sublayer: int, x: Tensor, y: Tensor) -> Tensor:
-        y = F.dropout(y, self.dropout, self.training)
+        if self.dropout:
+            y = F.dropout(y, self.dropout, self.training)
         # GTrXL rectifies what enters its gates; a plain residual stream keeps the sign.
         return x + y if self.gates is None else self.gates[sublayer](x, F.relu(y))
 
@@ -187,6 +205,11 @@ class RelativePositions(nn.Module):
             F.pad(by_distance, (0, steps)).flatten(2)[..., : steps * keys].view(rows, heads, steps, keys)
         )
         return shifted[..., reach - before :] if reach >= before else F.pad(shifted, (before - reach, 0))
+
+
+def hide(visible: Tensor, like: Tensor) -> Tensor:
+    """A mask to be added to scores of the type of ``like``: 0 where visible, -inf elsewhere."""
+    return torch.zeros_like(visible, dtype=like.dtype).masked_fill_(~visible, -torch.inf)
 
 
 def sinusoids(count: int, width: int) -> Tensor:

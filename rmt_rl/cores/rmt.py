@@ -19,8 +19,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rmt_rl.cores.base import MemoryCore, expand_rows, require_positive
-from rmt_rl.cores.blocks import Block, make_blocks
-from rmt_rl.cores.segments import Ints, Segments, alike, find_segments, invert, pick, step_slots, to_device
+from rmt_rl.cores.blocks import Block, hide, make_blocks
+from rmt_rl.cores.packing import Indices, Packing, Sizes, indices, pack
+from rmt_rl.cores.segments import find_segments, invert, to_device
 
 
 class RMTState(NamedTuple):
@@ -28,35 +29,24 @@ class RMTState(NamedTuple):
 
     memory: Tensor
     """(B, M, D) the memory that the current segment reads"""
-    keys: Tensor
-    """(B, L, H, M + W + S, D / H) of read block, W steps before the segment and its steps; 0 where empty"""
-    values: Tensor
-    """as ``keys``"""
+    cache: Tensor
+    """(B, L, M + W + S, 2 D) keys and values of the read block, of W steps before the segment and of its
+    steps; 0 where empty"""
     position: Tensor
     """(B,) int64: steps that the current segment has, 0 before the first; at S its write is due"""
     window: Tensor
     """(B,) int64: how many of the W steps before the segment exist"""
 
 
-class Context(NamedTuple):
-    """What a group of G segments finds when it begins: ``RMTState`` without the memory."""
+class Group(NamedTuple):
+    """The G segments of one depth as they are computed."""
 
-    keys: Tensor
-    values: Tensor
-    position: Tensor
+    packing: Packing
+    on_device: Indices
+    memory: Tensor
+    """(G, M, D) what they read"""
     window: Tensor
-
-
-class Pass(NamedTuple):
-    """What a group of G segments leaves."""
-
-    outputs: Tensor
-    """(G, slots, D)"""
-    written: Tensor
-    """(G, M, D), or (G, 0, D) if nothing was to be written"""
-    keys: list[Tensor]
-    """by layer, (G, H, M + W + slots, D / H)"""
-    values: list[Tensor]
+    """(G,) how many of the W steps before each exist"""
 
 
 class RMT(MemoryCore[RMTState]):
@@ -101,7 +91,6 @@ class RMT(MemoryCore[RMTState]):
         self.memory_noise = memory_noise
         self.segment_length = require_positive("segment_length", segment_length)
         self.memory_tokens = require_positive("memory_tokens", memory_tokens)
-        self.heads = heads
         self.blocks = make_blocks(
             width, layers, heads, feedforward, dropout, gated, persistent_tokens, relative=self.relative
         )
@@ -126,42 +115,47 @@ class RMT(MemoryCore[RMTState]):
     def initial_state(self, batch_size: int) -> RMTState:
         require_positive("batch_size", batch_size)
         memory = self.initial_memory.expand(batch_size, -1, -1)
-        slots = self.memory_tokens + self.memory_length + self.segment_length
-        shape = (batch_size, len(self.blocks), self.heads, slots, self.output_dim // self.heads)
-        cache = memory.new_zeros(shape)
+        shape = (batch_size, len(self.blocks), self.sizes.cache, 2 * self.output_dim)
         zeros = torch.zeros(batch_size, dtype=torch.int64, device=memory.device)
-        return RMTState(memory, cache, cache, zeros, zeros)
+        return RMTState(memory, memory.new_zeros(shape), zeros, zeros)
+
+    @property
+    def sizes(self) -> Sizes:
+        """M, W and S."""
+        return Sizes(self.memory_tokens, self.memory_length, self.segment_length)
 
     def forward(self, inputs: Tensor, state: RMTState, episode_starts: Tensor) -> tuple[Tensor, RMTState]:
         self.check_call(inputs, state, episode_starts)
         state = self._open(state, episode_starts[:, 0])
         if inputs.shape[1] == 1 and not torch.is_grad_enabled():
             return self._act(inputs, state)
-        return self._train(inputs, state, episode_starts)
+        after = _After(self)
+        return self._train(inputs, state, episode_starts, after), after.state()
+
+    def replay(self, inputs: Tensor, state: RMTState, episode_starts: Tensor) -> Tensor:
+        self.check_call(inputs, state, episode_starts)
+        return self._train(inputs, self._open(state, episode_starts[:, 0]), episode_starts, None)
 
     # -- opening a segment -----------------------------------------------------------------------------------
 
     def _open(self, state: RMTState, starts: Tensor) -> RMTState:
-        """The state that consumes the next step: reset where an episode starts, the due writes made."""
+        """The state that consumes the next step: reset where an episode starts, the due writes made.
+
+        At position 0 the cache's read block and steps are still those of the segment before.
+        """
         due = ~starts & (state.position == self.segment_length)
-        opening = starts | due
         memory = torch.where(expand_rows(starts, state.memory), self.initial_memory, state.memory)
-        keys, values, window = state.keys, state.values, state.window.masked_fill(starts, 0)
+        cache, window = state.cache, state.window.masked_fill(starts, 0)
         rows = due.nonzero().squeeze(1)
         if len(rows):
-            context = Context(*(leaf[rows] for leaf in state[1:]))
-            memory = memory.index_copy(
-                0, rows, self._next_memory(memory[rows], self._write(memory[rows], context))
-            )
-            window = window.index_copy(0, rows, self._window_after(window[rows]))
-        # Emptying also copies: what follows may write into these.
-        opened = opening.nonzero().squeeze(1)
-        keys, values = keys.index_fill(0, opened, 0.0), values.index_fill(0, opened, 0.0)
-        if len(rows) and self.memory_length:
-            recent = slice(self.memory_tokens, self.memory_tokens + self.memory_length)
-            keys[rows, :, :, recent] = context.keys[..., -self.memory_length :, :].detach()
-            values[rows, :, :, recent] = context.values[..., -self.memory_length :, :].detach()
-        return RMTState(memory, keys, values, state.position.masked_fill(opening, 0), window)
+            old, begin, existing = cache[rows], memory[rows], window[rows]
+            memory = memory.index_copy(0, rows, self._next_memory(begin, self._write(begin, old, existing)))
+            if self.memory_length:
+                recent = old[:, :, -self.memory_length :].detach()
+                around = (0, 0, self.memory_tokens, self.segment_length)
+                cache = cache.index_copy(0, rows, F.pad(recent, around))
+                window = window.index_copy(0, rows, self._window_after(existing))
+        return RMTState(memory, cache, state.position.masked_fill(starts | due, 0), window)
 
     def _window_after(self, window: Tensor) -> Tensor:
         """How many of the W steps before the next segment exist, after a full one."""
@@ -173,14 +167,18 @@ class RMT(MemoryCore[RMTState]):
             return written + self.memory_noise * torch.randn_like(written)
         return written
 
-    def _write(self, memory: Tensor, context: Context) -> Tensor:
-        """The write block of full segments whose steps are all cached: (G, M, D)."""
+    def _write(self, memory: Tensor, cache: Tensor, window: Tensor) -> Tensor:
+        """The write block of full segments whose steps are all cached: (G, M, D).
+
+        :param memory: (G, M, D); cache and window as in ``RMTState``
+        """
         z = memory + self.write_role
+        mask = self._write_mask(cache, window)
         for layer, block in enumerate(self.blocks):
-            query, key, value = block.project(z)
-            key = torch.cat([context.keys[:, layer], key], dim=2)
-            value = torch.cat([context.values[:, layer], value], dim=2)
-            z = block.attend(z, self._content(query), key, value, self._write_mask(context))
+            own = block.tokens(z)
+            (query,) = block.split(own[..., : self.output_dim])
+            key, value = block.split(torch.cat([cache[:, layer], own[..., self.output_dim :]], dim=1))
+            z = block.attend(z, self._content(query), key, value, mask)
         return self._written(z)
 
     def _written(self, z: Tensor) -> Tensor:
@@ -194,132 +192,113 @@ class RMT(MemoryCore[RMTState]):
     # -- one step --------------------------------------------------------------------------------------------
 
     def _act(self, inputs: Tensor, state: RMTState) -> tuple[Tensor, RMTState]:
-        """One step for every row, from the cache. ``state`` is a fresh copy and is filled in place."""
-        position = state.position
-        rows = (position == 0).nonzero().squeeze(1)
-        if len(rows):
-            self._cache_read_block(state, rows)
-        z = self.encode(inputs) + self.slot[position].unsqueeze(1)
-        every = torch.arange(len(position), device=position.device)
-        place = self.memory_tokens + self.memory_length + position
+        """One step for every row, from the cache; where a segment opens, the read block with it."""
+        memory, cache, position, window = state
+        rows, tokens, width = len(position), self.memory_tokens, self.output_dim
+        cache = cache.clone()
+        z = self.encode(inputs.squeeze(1)) + self.slot.index_select(0, position)
+        opened = (position == 0).nonzero().squeeze(1)
+        if len(opened):
+            empty = self._empty(position, window)[opened]
+            cache[opened] = cache[opened].masked_fill(empty[:, None, :, None], 0.0)
+            z = torch.cat([z, (memory[opened] + self.read_role).flatten(0, 1)])
+        every = torch.arange(rows, device=z.device)
+        place = tokens + self.memory_length + position
+        visible = self._visible_to_step(cache, position, window)
         for layer, block in enumerate(self.blocks):
-            query, key, value = block.project(z)
-            state.keys[every, layer, :, place] = key.squeeze(2)
-            state.values[every, layer, :, place] = value.squeeze(2)
-            mask = self._act_mask(block, query, state)
-            z = block.attend(z, self._content(query), state.keys[:, layer], state.values[:, layer], mask)
-        return self.norm(z), state._replace(position=position + 1)
-
-    def _cache_read_block(self, state: RMTState, rows: Tensor) -> None:
-        z = state.memory[rows] + self.read_role
-        for layer, block in enumerate(self.blocks):
-            query, key, value = block.project(z)
-            state.keys[rows, layer, :, : self.memory_tokens] = key
-            state.values[rows, layer, :, : self.memory_tokens] = value
-            z = block.attend(z, self._content(query), key, value)
+            own = block.tokens(z)
+            cache[every, layer, place] = own[:rows, width:]
+            if len(opened):
+                read = own[rows:].view(len(opened), tokens, 3 * width)
+                cache[opened, layer, :tokens] = read[..., width:]
+            (query,), (key, value) = block.split(own[:rows, None, :width]), block.split(cache[:, layer])
+            mask = self._step_mask(block, query, visible, position)
+            found = block.look(self._content(query), key, value, mask).flatten(0, 1)
+            # Of the last layer nobody reads more of the read block than keys and values.
+            if len(opened) and layer + 1 < len(self.blocks):
+                query, key, value = block.split(read)
+                found = torch.cat([found, block.look(self._content(query), key, value).flatten(0, 1)])
+            z = block.update(z[: len(found)], found)
+        return self.norm(z).unsqueeze(1), RMTState(memory, cache, position + 1, window)
 
     # -- whole sequences -------------------------------------------------------------------------------------
 
-    def _train(self, inputs: Tensor, state: RMTState, episode_starts: Tensor) -> tuple[Tensor, RMTState]:
-        """Whole sequences, depth by depth."""
+    def _train(self, inputs: Tensor, state: RMTState, episode_starts: Tensor, after: _After | None) -> Tensor:
+        """Whole sequences, depth by depth; ``after`` collects the state after the last step."""
         rows, steps = episode_starts.shape
         plan = find_segments(episode_starts, state.position, self.segment_length)
-        tokens = plan.slot + plan.length + self.memory_tokens * plan.followed
-        # One row more: the slots that hold no step of this batch read it.
-        encoded = F.pad(self.encode(inputs).flatten(0, 1), (0, 0, 0, 1))
-        outputs: list[Tensor] = []
-        sources: list[Ints] = []
-        final = _Final(self)
-        place = np.zeros(len(plan.row), dtype=np.int64)  # where each segment lies in the group of its depth
-        written, context = state.memory[:0], Context(*(leaf[:0] for leaf in state[1:]))
+        packings: list[Packing] = []
         for depth in range(int(plan.depth.max()) + 1):
-            here = np.flatnonzero(plan.depth == depth)
-            continues = plan.slot[here] > 0
-            parts = [(here[continues], False), (here[~continues], True)]
-            groups = [(which, opens) for part, opens in parts for which in alike(part, tokens[part])]
-            place[np.concatenate([which for which, _ in groups])] = np.arange(len(here))
-            done: list[tuple[Tensor, Context]] = []
-            for which, opens in groups:
-                group = pick(plan, which)
-                if depth == 0:
-                    memory, begin = self._from_state(group, state, opens)
-                else:
-                    before = to_device(place[which - 1], inputs)
-                    memory, begin = written[before], Context(*(leaf[before] for leaf in context))
-                slots = int((group.slot + group.length).max())
-                index = step_slots(group, slots, nothing=rows * steps)
-                z = encoded[to_device(index, inputs)] + self.slot[:slots]
-                result = self._run(memory, z, begin, opens, writes=bool(group.followed.any()))
-                outputs.append(result.outputs.flatten(0, 1))
-                sources.append(index.reshape(-1))
-                final.add(group, memory, begin, result)
-                after = self._next_memory(memory, result.written) if group.followed.any() else memory
-                done.append((after, self._hand_on(begin, result)))
-            written = torch.cat([memory for memory, _ in done])
-            context = Context(*(torch.cat(leaves) for leaves in zip(*(c for _, c in done), strict=True)))
-        inverse = to_device(invert(np.concatenate(sources), rows * steps), inputs)
-        return torch.cat(outputs)[inverse].view(rows, steps, -1), final.state()
+            packings.append(pack(plan, depth, self.sizes, packings[-1] if depth else None))
+        order = np.concatenate([packing.steps for packing in packings])
+        slots = np.concatenate([packing.step_slots for packing in packings])
+        x = self.encode(inputs).flatten(0, 1).index_select(0, to_device(order, inputs))
+        x = x + self.slot.index_select(0, to_device(slots, inputs))
+        memory, window = self._first_memory(packings[0], state)
+        # By layer, what the segments of this depth find in the cache: of places of 2 D each, flattened.
+        cache = [state.cache[:, layer].flatten(0, 1) for layer in range(len(self.blocks))]
+        outputs: list[Tensor] = []
+        for packing, part in zip(packings, x.split([len(p.steps) for p in packings]), strict=True):
+            group = Group(packing, indices(packing, x), memory, window)
+            output, written, rows_of_keys = self._run(group, part, cache)
+            outputs.append(output)
+            if after is not None:
+                after.add(group, rows_of_keys)
+            if packing.written:
+                memory = self._next_memory(memory.index_select(0, group.on_device.writes), written)
+                if self.memory_length:
+                    cache = [layer.detach().flatten(0, 1) for layer in rows_of_keys]
+                    window = self._window_after(window.index_select(0, group.on_device.writes))
+        inverse = to_device(invert(order, rows * steps), inputs)
+        return self.norm(torch.cat(outputs).index_select(0, inverse)).view(rows, steps, -1)  # type: ignore[no-any-return]
 
-    def _from_state(self, group: Segments, state: RMTState, opens: bool) -> tuple[Tensor, Context]:
-        """Memory and context of segments of depth 0: the row's, or initial ones where an episode begins."""
-        # A segment that opens has nothing of its own in the cache; most do, so that is not copied.
-        kept = (self.memory_tokens + self.memory_length) * bool(self.memory_length) if opens else None
-        row, fresh = to_device(group.row, state.memory), to_device(group.fresh, state.memory)
-        memory = torch.where(expand_rows(fresh, state.memory), self.initial_memory, state.memory[row])
-        keys, values = (
-            leaf[:, :, :, :kept][row].masked_fill(expand_rows(fresh, leaf), 0.0)
-            for leaf in (state.keys, state.values)
+    def _first_memory(self, packing: Packing, state: RMTState) -> tuple[Tensor, Tensor]:
+        """Memory and window of the segments of depth 0: the row's, or initial where an episode begins."""
+        row, fresh = (
+            to_device(index, state.memory) for index in (packing.segments.row, packing.segments.fresh)
         )
-        position, window = (leaf[row].masked_fill(fresh, 0) for leaf in (state.position, state.window))
-        return memory, Context(keys, values, position, window)
+        memory = state.memory.index_select(0, row)
+        memory = torch.where(expand_rows(fresh, memory), self.initial_memory, memory)
+        return memory, state.window.index_select(0, row).masked_fill(fresh, 0)
 
-    def _run(self, memory: Tensor, steps: Tensor, begin: Context, opens: bool, writes: bool) -> Pass:
+    def _run(self, group: Group, steps: Tensor, cache: list[Tensor]) -> tuple[Tensor, Tensor, list[Tensor]]:
         """Segments side by side.
 
-        :param memory: (G, M, D)
-        :param steps: (G, slots, D); a group that does not open has the first ``begin.position`` of them in
-            the cache
+        :param steps: (n, D) their steps, packed
+        :param cache: by layer, the places (R, 2 D) that ``group.index.cached`` refers to
+        :return: the stream at the steps (n, D), what was written (as many as write, M, D), and by layer the
+            rows of keys and values (G, K, 2 D)
         """
-        count, slots = self.memory_tokens, steps.shape[1]
-        kept = count + self.memory_length + slots
-        parts = [memory + self.read_role] if opens else []
-        parts += [steps] + ([memory + self.write_role] if writes else [])
-        z = torch.cat(parts, dim=1)
-        cached = torch.arange(slots, device=z.device) < begin.position[:, None]
-        keys: list[Tensor] = []
-        values: list[Tensor] = []
-        visible = self._visible(slots, opens, writes, begin)
+        packing, index, memory, _ = group
+        width, reading = self.output_dim, len(packing.opens) * self.memory_tokens
+        parts = [(memory.index_select(0, index.opens) + self.read_role).flatten(0, 1), steps]
+        if packing.written:
+            parts.append((memory.index_select(0, index.writes) + self.write_role).flatten(0, 1))
+        z, place = torch.cat(parts), index.place
+        shape = (len(memory), -1)
+        rows_of_keys: list[Tensor] = []
+        visible = self._visible(group, z)
         for layer, block in enumerate(self.blocks):
-            query, key, value = block.project(z)
-            key = self._with_cache(key, begin.keys[:, layer], cached, opens)
-            value = self._with_cache(value, begin.values[:, layer], cached, opens)
-            keys.append(key[:, :, :kept])
-            values.append(value[:, :, :kept])
-            mask = self._mask(block, query, visible, slots, opens)
-            z = block.attend(z, self._content(query), key, value, mask)
-        first = count if opens else 0
-        outputs, written = self.norm(z[:, first : first + slots]), self._written(z[:, first + slots :])
-        return Pass(outputs, written, keys, values)
-
-    def _with_cache(self, fresh: Tensor, cache: Tensor, cached: Tensor, opens: bool) -> Tensor:
-        """Keys or values in the order [read; window; steps; write], from the new and the cached ones.
-
-        :param fresh: (G, H, [M +] slots [+ M], D / H), with the read block if the group opens its segments
-        :param cache: (G, H, M + W + S, D / H)
-        :param cached: (G, slots) bool, the slots whose steps were consumed in an earlier call
-        """
-        count, window, slots = self.memory_tokens, self.memory_length, cached.shape[1]
-        if opens:
-            if not window:
-                return fresh
-            return torch.cat(
-                [fresh[:, :, :count], cache[:, :, count : count + window], fresh[:, :, count:]], dim=2
-            )
-        before = count + window
-        steps = torch.where(
-            cached[:, None, :, None], cache[:, :, before : before + slots], fresh[:, :, :slots]
-        )
-        return torch.cat([cache[:, :, :before], steps, fresh[:, :, slots:]], dim=2)
+            own = block.tokens(z)
+            if len(packing.cached) or self.memory_length:
+                of_queries, of_keys = torch.split(own, [width, 2 * width], dim=-1)
+                of_keys = torch.cat([of_keys, cache[layer].index_select(0, index.cached)])
+                queries = of_queries.index_select(0, index.queries).view(*shape, width)
+                keys = of_keys.index_select(0, index.keys).view(*shape, 2 * width)
+                query, key, value = *block.split(queries), *block.split(keys)
+            else:
+                rows = own.index_select(0, index.queries).view(*shape, 3 * width)
+                query, key, value = block.split(rows)
+                keys = rows[..., width:]
+            rows_of_keys.append(keys)
+            mask = self._mask(block, query, visible, packing)
+            found = block.look(self._content(query), key, value, mask).flatten(0, 1)
+            if layer + 1 == len(self.blocks):  # of the last layer nobody reads more than keys and values
+                z, place = z[reading:], place[reading:]
+            z = block.update(z, found.index_select(0, place))
+        outputs, writes = torch.split(z, [len(steps), len(z) - len(steps)])
+        written = writes.view(len(packing.writes), self.memory_tokens, width)
+        return outputs, self._written(written), rows_of_keys
 
     # -- what the hybrid changes -----------------------------------------------------------------------------
 
@@ -327,62 +306,67 @@ class RMT(MemoryCore[RMTState]):
         """The queries of the content term of the score."""
         return query
 
-    def _visible(self, slots: int, opens: bool, writes: bool, begin: Context) -> Tensor:
-        """Who sees whom in ``_run``: bool, broadcastable to (G, 1, queries, keys)."""
-        count = self.memory_tokens
-        visible = begin.keys.new_ones(count + slots + count, count + slots + count, dtype=torch.bool).tril()
-        visible[:count, :count] = True
-        visible[count + slots :] = True
-        end = None if writes else count + slots
-        return visible[0 if opens else count : end, :end]
+    def _visible(self, group: Group, like: Tensor) -> Tensor:
+        """Who sees whom in ``_run``, as a mask to be added: broadcastable to (G, 1, Q, K)."""
+        tokens, slots = self.memory_tokens, group.packing.slots
+        writing = tokens * group.packing.written
+        size = tokens + slots + writing
+        visible = torch.ones(size, size, dtype=torch.bool, device=like.device).tril_()
+        visible[:tokens, :tokens] = True
+        visible[tokens + slots :] = True
+        return hide(visible, like)
 
-    def _mask(self, block: Block, query: Tensor, visible: Tensor, slots: int, opens: bool) -> Tensor:
-        """``visible`` with what else the scores need, broadcastable to (G, H, queries, keys)."""
+    def _mask(self, block: Block, query: Tensor, visible: Tensor, packing: Packing) -> Tensor:
+        """``visible`` with what else is added to the scores, broadcastable to (G, H, Q, K)."""
         return visible
 
-    def _act_mask(self, block: Block, query: Tensor, state: RMTState) -> Tensor:
-        """What the one step of every row sees of the cache: (B, 1, 1, M + S)."""
-        slot = torch.arange(-self.memory_tokens, self.segment_length, device=query.device)
-        return (slot <= state.position[:, None])[:, None, None]
+    def _visible_to_step(self, cache: Tensor, position: Tensor, window: Tensor) -> Tensor:
+        """What the one step of every row sees of the cache, as a mask to be added: (B, 1, 1, M + W + S)."""
+        return hide(~self._empty(position + 1, window), cache)[:, None, None]
 
-    def _write_mask(self, context: Context) -> Tensor | None:
+    def _step_mask(self, block: Block, query: Tensor, visible: Tensor, position: Tensor) -> Tensor:
+        """``visible`` with what else is added to the scores of one step."""
+        return visible
+
+    def _write_mask(self, cache: Tensor, window: Tensor) -> Tensor | None:
         """What the write block sees of [cache; write] in ``_write``, broadcastable to (B, 1, M, keys)."""
         return None
 
-    def _hand_on(self, begin: Context, result: Pass) -> Context:
-        """The context in which the next segments begin: nothing is cached of them yet."""
-        zeros = torch.zeros_like(begin.position)
-        return Context(begin.keys[..., :0, :], begin.values[..., :0, :], zeros, zeros)
+    # -- the cache -------------------------------------------------------------------------------------------
+
+    def _empty(self, position: Tensor, window: Tensor) -> Tensor:
+        """(B, M + W + S) bool, the places of the cache that hold nothing at ``position`` (B,)."""
+        place = torch.arange(-self.memory_length, self.segment_length, device=position.device)
+        empty = (place >= position[:, None]) | (place < -window[:, None])
+        return F.pad(empty, (self.memory_tokens, 0), value=False)
 
 
-class _Final:
-    """Collects, group by group, the state after each row's last step."""
+class _After:
+    """Collects, depth by depth, the state after each row's last step."""
 
     def __init__(self, core: RMT) -> None:
         self.core = core
-        self.rows: list[Ints] = []
+        self.rows: list[np.ndarray[tuple[int], np.dtype[np.int64]]] = []
         self.states: list[RMTState] = []
 
-    def add(self, group: Segments, memory: Tensor, begin: Context, result: Pass) -> None:
-        last = np.flatnonzero(group.last)
+    def add(self, group: Group, rows_of_keys: list[Tensor]) -> None:
+        """Take what the segments that end their rows leave."""
+        segments, places = group.packing.segments, self.core.sizes.cache
+        last = np.flatnonzero(segments.last)
         if not len(last):
             return
-        index = to_device(last, memory)
-        position = to_device((group.slot + group.length)[last], memory)
-        before = self.core.memory_tokens + self.core.memory_length
-        slots = before + self.core.segment_length
-        place = torch.arange(slots, device=memory.device)
-        empty = (place >= before + position[:, None])[:, None, None, :, None]
-        keys, values = (
-            F.pad(
-                torch.stack([layer[index] for layer in layers], dim=1), (0, 0, 0, slots - layers[0].shape[2])
-            ).masked_fill(empty, 0.0)
-            for layers in (result.keys, result.values)
-        )
-        self.rows.append(group.row[last])
-        self.states.append(RMTState(memory[index], keys, values, position, begin.window[index]))
+        index = to_device(last, group.memory)
+        position = to_device((segments.slot + segments.length)[last], group.memory)
+        window = group.window.index_select(0, index)
+        # Rows end with the write block, or before the last slots of a full segment.
+        cache = torch.stack([keys.index_select(0, index)[:, :places] for keys in rows_of_keys], dim=1)
+        cache = F.pad(cache, (0, 0, 0, places - cache.shape[2]))
+        cache = cache.masked_fill(self.core._empty(position, window)[:, None, :, None], 0.0)
+        self.rows.append(segments.row[last])
+        self.states.append(RMTState(group.memory.index_select(0, index), cache, position, window))
 
     def state(self) -> RMTState:
+        """Of all rows in their order."""
         rows = np.concatenate(self.rows)
         order = to_device(invert(rows, len(rows)), self.states[0].memory)
         return RMTState(*(torch.cat(leaves)[order] for leaves in zip(*self.states, strict=True)))

@@ -13,8 +13,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from rmt_rl.cores.base import require_positive
-from rmt_rl.cores.blocks import Block, RelativePositions
-from rmt_rl.cores.rmt import RMT, Context, Pass, RMTState
+from rmt_rl.cores.blocks import Block, RelativePositions, hide
+from rmt_rl.cores.packing import Packing
+from rmt_rl.cores.rmt import RMT, Group
 
 
 class RMTXL(RMT):
@@ -53,46 +54,41 @@ class RMTXL(RMT):
     def _content(self, query: Tensor) -> Tensor:
         return query + self.positions.u
 
-    def _visible(self, slots: int, opens: bool, writes: bool, begin: Context) -> Tensor:
-        count, window = self.memory_tokens, self.memory_length
-        before = count + window
-        visible = begin.keys.new_zeros(count + slots + count, before + slots + count, dtype=torch.bool)
-        visible[: count + slots, :count] = True
-        distance = self._distance(torch.arange(slots, device=visible.device), slots)
-        visible[count : count + slots, count : before + slots] = (distance >= 0) & (distance <= window)
-        visible[count + slots :] = True
-        end = None if writes else -count
-        exists = self._exists(begin.window, slots + count)
-        return (visible & exists)[:, :, 0 if opens else count : end, :end]
+    def _visible(self, group: Group, like: Tensor) -> Tensor:
+        tokens, window, slots = self.memory_tokens, self.memory_length, group.packing.slots
+        writing = tokens * group.packing.written
+        before = tokens + window
+        size = (tokens + slots + writing, before + slots + writing)
+        visible = torch.zeros(size, dtype=torch.bool, device=like.device)
+        visible[: tokens + slots, :tokens] = True
+        distance = self._distance(torch.arange(slots, device=like.device), slots)
+        visible[tokens : tokens + slots, tokens : before + slots] = (distance >= 0) & (distance <= window)
+        visible[tokens + slots :] = True
+        exists = self._exists(group.window, slots + writing)
+        return hide(visible & exists, like)
 
-    def _mask(self, block: Block, query: Tensor, visible: Tensor, slots: int, opens: bool) -> Tensor:
-        count = self.memory_tokens
-        first = count if opens else 0
-        relative = self.positions.timeline(block, query[:, :, first : first + slots], self.memory_length)
-        writing = query.shape[2] - first - slots
-        return F.pad(relative, (count, writing, first, writing)).masked_fill(~visible, -torch.inf)
+    def _mask(self, block: Block, query: Tensor, visible: Tensor, packing: Packing) -> Tensor:
+        tokens = self.memory_tokens
+        writing = tokens * packing.written
+        of_steps = query[:, :, tokens : tokens + packing.slots]
+        relative = self.positions.timeline(block, of_steps, self.memory_length)
+        return F.pad(relative, (tokens, writing, tokens, writing)) + visible
 
-    def _act_mask(self, block: Block, query: Tensor, state: RMTState) -> Tensor:
-        window = self.memory_length
-        distance = self._distance(state.position, self.segment_length)  # (B, W + S)
-        by_distance = self.positions.scores(block, query)  # (B, H, 1, W + 1)
-        index = distance.clamp(0, window)[:, None, None].expand(-1, query.shape[1], -1, -1)
-        visible = F.pad((distance >= 0) & (distance <= window), (self.memory_tokens, 0), value=True)
-        visible = visible[:, None, None] & self._exists(state.window, self.segment_length)
-        relative = F.pad(by_distance.gather(-1, index), (self.memory_tokens, 0))
-        return relative.masked_fill(~visible, -torch.inf)
-
-    def _write_mask(self, context: Context) -> Tensor:
-        return self._exists(context.window, self.segment_length + self.memory_tokens)
-
-    def _hand_on(self, begin: Context, result: Pass) -> Context:
-        # The M slots of the read block are kept so that a context has one layout; nobody reads them.
-        kept = self.memory_tokens + self.memory_length
-        keys, values = (
-            torch.stack([layer[:, :, -kept:].detach() for layer in layers], dim=1)
-            for layers in (result.keys, result.values)
+    def _visible_to_step(self, cache: Tensor, position: Tensor, window: Tensor) -> Tensor:
+        distance = self._distance(position, self.segment_length)  # (B, W + S)
+        visible = F.pad(
+            (distance >= 0) & (distance <= self.memory_length), (self.memory_tokens, 0), value=True
         )
-        return Context(keys, values, torch.zeros_like(begin.position), self._window_after(begin.window))
+        return hide(visible[:, None, None] & self._exists(window, self.segment_length), cache)
+
+    def _step_mask(self, block: Block, query: Tensor, visible: Tensor, position: Tensor) -> Tensor:
+        by_distance = self.positions.scores(block, query)  # (B, H, 1, W + 1)
+        index = self._distance(position, self.segment_length).clamp(0, self.memory_length)
+        relative = by_distance.gather(-1, index[:, None, None].expand(-1, query.shape[1], -1, -1))
+        return F.pad(relative, (self.memory_tokens, 0)) + visible
+
+    def _write_mask(self, cache: Tensor, window: Tensor) -> Tensor:
+        return hide(self._exists(window, self.segment_length + self.memory_tokens), cache)
 
     def _distance(self, slot: Tensor, slots: int) -> Tensor:
         """(..., W + slots): how far the W steps before the segment and its first ones lie behind ``slot``."""

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rmt_rl.cores.base import MemoryCore, require_positive
-from rmt_rl.cores.blocks import Block, RelativePositions, make_blocks
+from rmt_rl.cores.blocks import Block, RelativePositions, hide, make_blocks
 from rmt_rl.cores.segments import alike, find_spans, invert, pick, step_slots, to_device
 
 
@@ -175,19 +175,19 @@ class TransformerXL(MemoryCore[XLState]):
         if chunks > 1:
             z, query = fold(z.unsqueeze(1), chunk, chunk).squeeze(1), fold(query, chunk, chunk)
             key, value = fold(key, before + chunk, chunk), fold(value, before + chunk, chunk)
-        mask = self.positions.timeline(block, query, before).masked_fill(~visible, -torch.inf)
+        mask = self.positions.timeline(block, query, before) + visible
         z = block.attend(z, query + self.positions.u, key, value, mask)
         return z.reshape(-1, chunks * chunk, z.shape[-1]) if chunks > 1 else z
 
     def _visible(self, count: Tensor, before: int, chunk: int, chunks: int) -> Tensor:
-        """(B * chunks, 1, chunk, before + chunk) bool: distances 0 to W, and no empty slot of the cache."""
+        """(B * chunks, 1, chunk, before + chunk): 0 at distances 0 to W, -inf elsewhere and where empty."""
         step = torch.arange(chunk, device=count.device)
         place = torch.arange(-before, chunk, device=count.device)
         distance = step[:, None] - place
         near = (distance >= 0) & (distance <= self.memory_length)
         absolute = place + chunk * torch.arange(chunks, device=count.device)[:, None]
         exists = absolute >= -count[:, None, None]
-        return (near & exists[:, :, None]).flatten(0, 1).unsqueeze(1)
+        return hide((near & exists[:, :, None]).flatten(0, 1).unsqueeze(1), self.positions.u)
 
 
 def fold(x: Tensor, size: int, step: int) -> Tensor:

@@ -245,11 +245,10 @@ def test_the_read_block_does_not_see_the_steps(stepwise: bool) -> None:
     other = x.clone()
     other[:, S:] += 1.0
     ends = [play(core, inputs[:, S:], state, starts[:, S:], stepwise)[1] for inputs in (x, other)]
-    for name in ("keys", "values"):
-        one, two = (getattr(end, name) for end in ends)
-        assert one[:, :, :, :M].all()
-        assert_close(one[:, :, :, :M], two[:, :, :, :M])
-        assert not torch.allclose(one[:, :, :, M:], two[:, :, :, M:])
+    one, two = (end.cache for end in ends)
+    assert one[:, :, :M].all()
+    assert_close(one[:, :, :M], two[:, :, :M])
+    assert not torch.allclose(one[:, :, M:], two[:, :, M:])
 
 
 def test_empty_slots_are_never_attended() -> None:
@@ -261,9 +260,8 @@ def test_empty_slots_are_never_attended() -> None:
             state = detached(play(core, x[:, :seen], core.initial_state(3), starts[:, :seen])[1])
             empty = torch.arange(M + S) >= M + seen
             filled = detached(state)
-            for leaf in (filled.keys, filled.values):
-                assert not leaf[:, :, :, empty].any()
-                leaf[:, :, :, empty] = 1e6
+            assert not filled.cache[:, :, empty].any()
+            filled.cache[:, :, empty] = 1e6
             clean, dirty = (
                 play(core, x[:, seen:], begin, starts[:, seen:], stepwise)[0] for begin in (state, filled)
             )

@@ -22,8 +22,9 @@ from tests.rmt_rl.core_cases import (
 from tests.rmt_rl.core_reference import rmt_episode
 
 W, S, M = 3, 4, 2
+WIDTH = 8
 OPTIONS: dict[str, Any] = {
-    "width": 8,
+    "width": WIDTH,
     "layers": 2,
     "heads": 2,
     "memory_length": W,
@@ -106,9 +107,9 @@ def test_the_write_sees_the_window(stepwise: bool) -> None:
     _, state = play(core, x[:, : S + 1], core.initial_state(1), starts[:, : S + 1], stepwise)
     clean = play(core, x[:, S + 1 :], detached(state), starts[:, S + 1 :], stepwise)[1].memory
     for place in range(M, M + W):
-        for name in ("keys", "values"):
+        for name, half in (("keys", slice(None, WIDTH)), ("values", slice(WIDTH, None))):
             changed = detached(state)
-            getattr(changed, name)[:, :, :, place] += 1.0
+            changed.cache[:, :, place, half] += 1.0
             after = play(core, x[:, S + 1 :], changed, starts[:, S + 1 :], stepwise)[1].memory
             assert ((after - clean).abs().amax(-1) > 1e-9).all(), (name, place)
 
@@ -121,8 +122,7 @@ def test_the_window_holds_the_latest_steps_and_no_memory_token(stepwise: bool) -
     for first in (0, S):
         _, full = play(core, x[:, first : first + S], begin, starts[:, :S], stepwise)
         _, opened = play(core, x[:, first + S : first + S + 1], full, starts[:, :1], stepwise)
-        for name in ("keys", "values"):
-            assert_close(getattr(opened, name)[..., M : M + W, :], getattr(full, name)[..., -W:, :].detach())
+        assert_close(opened.cache[:, :, M : M + W], full.cache[:, :, -W:].detach())
         assert opened.window.tolist() == [W]
         begin = full
 
@@ -137,10 +137,10 @@ def test_memory_tokens_have_no_relative_term() -> None:
         for block in core.blocks:
             block.relative.weight.add_(torch.randn_like(block.relative.weight))
     _, after = core(x, core.initial_state(1), starts)
-    for name in ("keys", "values"):
-        one, two = (getattr(state, name) for state in (before, after))
-        assert_close(one[..., :M, :], two[..., :M, :])  # the read block, in all layers
-        assert not torch.allclose(one[:, 1:, :, M + W], two[:, 1:, :, M + W])  # a step sees itself
+    one, two = before.cache, after.cache
+    assert_close(one[:, :, :M], two[:, :, :M])  # the read block, in all layers
+    for half in (slice(None, WIDTH), slice(WIDTH, None)):  # keys and values
+        assert not torch.allclose(one[:, 1:, M + W, half], two[:, 1:, M + W, half])  # a step sees itself
 
 
 @every_path
