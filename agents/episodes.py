@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -11,19 +12,18 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image
 
 from agents.environments import EVALUATION_SEED, find_spec
 from agents.levels import Level, format_level
+from agents.pictures import BAD, GOOD, INK, compose, look
 from agents.recipes import Recipe
 from rmt_rl import MemoryPPO
 
-Ink = tuple[int, int, int]
-Picture = np.ndarray[Any, Any]
 AnyEnv = gym.Env[Any, Any]
+Act = Callable[[Any, bool], Any]
+"""From an observation, and whether it is an episode's first, to an action."""
 
-HEIGHT, MARGIN, LINE, LINES = 320, 12, 22, 2  # pixels, but for the last: lines of words
-INK, PAPER, GOOD, BAD = (30, 30, 30), (250, 250, 247), (20, 120, 60), (180, 40, 30)
 SECONDS_AT_END = 1.5
 
 
@@ -84,7 +84,7 @@ def play_frames(
     deterministic: bool = True,
     fps: float = 8.0,
 ) -> Iterator[Frame]:
-    """Play episodes of a level, a frame for each step and one for what came of it.
+    """Play episodes of a recipe's task at a level; see ``film_episodes``.
 
     :param model: the agent; None acts at random
     :param seed: of the environment; by default one that no training plays
@@ -92,35 +92,97 @@ def play_frames(
     :param fps: pictures per second
     :raises ValueError: if the environment has no such level
     """
-    find_spec(recipe.env_id)
-    env: AnyEnv = gym.make(
-        recipe.env_id, render_mode="rgb_array", disable_env_checker=True, **recipe.make_env_kwargs()
-    )
+    env = open_env(recipe.env_id, **recipe.make_env_kwargs())
+    env.get_wrapper_attr("set_levels")([level])
+    act = act_at_random(env, seed) if model is None else act_by(model, deterministic)
+    segment = None if model is None else getattr(model.policy.core, "segment_length", None)
+    title = f"level {format_level(level)}, "
+    return film_episodes(env, act, episodes=episodes, seed=seed, fps=fps, title=title, segment_length=segment)
+
+
+def open_env(env_id: str, **kwargs: Any) -> AnyEnv:
+    """An environment that renders pictures, if it renders at all.
+
+    :raises ValueError: for an unknown id
+    """
+    find_spec(env_id)
+    with warnings.catch_warnings():
+        # Gymnasium warns of an environment that lists no such mode; then it renders nothing.
+        warnings.filterwarnings("ignore", "(?s).*not in the possible render_modes", UserWarning)
+        try:
+            return gym.make(env_id, render_mode="rgb_array", disable_env_checker=True, **kwargs)
+        except TypeError:
+            # It takes no render mode; a TypeError of another cause comes again.
+            return gym.make(env_id, disable_env_checker=True, **kwargs)
+
+
+def act_by(model: MemoryPPO, deterministic: bool = True) -> Act:
+    """An agent, which remembers from call to call."""
+    state = None
+
+    def act(observation: Any, first: bool) -> Any:
+        nonlocal state
+        action, state = model.predict(observation, state, np.array([first]), deterministic)
+        return action
+
+    return act
+
+
+def act_at_random(env: AnyEnv, seed: int) -> Act:
+    """Random actions."""
+    env.action_space.seed(seed)
+    return lambda observation, first: env.action_space.sample()
+
+
+def act_best(env: AnyEnv) -> Act:
+    """The best actions, from the environment's hidden state.
+
+    :raises ValueError: if the environment does not say which they are
+    """
     try:
-        env.get_wrapper_attr("set_levels")([level])
-        env.action_space.seed(seed)
+        best = env.get_wrapper_attr("optimal_action")
+    except AttributeError:
+        spec = "this environment" if env.spec is None else env.spec.id
+        raise ValueError(f"{spec} does not say which action is best: watch it with random ones") from None
+    return lambda observation, first: best()
+
+
+def film_episodes(
+    env: AnyEnv,
+    act: Act,
+    *,
+    episodes: int = 3,
+    seed: int = EVALUATION_SEED,
+    fps: float = 8.0,
+    title: str = "",
+    segment_length: int | None = None,
+) -> Iterator[Frame]:
+    """Play episodes, a frame for each step and one for what came of it, and close the environment.
+
+    :param title: in front of the number of the step, below the picture
+    :param segment_length: to say in which segment a step is
+    """
+    try:
         for episode in range(episodes):
             observation, _ = env.reset(seed=seed if episode == 0 else None)
-            state, words = None, [f"level {format_level(level)}, step 1{_segment(model, 0)}"]
+            words, total = [f"{title}step 1{_segment(segment_length, 0)}"], 0.0
             for step in count():
-                yield Frame(compose(look(env), words), 1.0 / fps)
-                if model is None:
-                    action = env.action_space.sample()
-                else:
-                    action, state = model.predict(observation, state, np.array([step == 0]), deterministic)
-                observation, _, terminated, truncated, info = env.step(action)
+                yield Frame(compose(look(env, observation), words), 1.0 / fps)
+                action = act(observation, step == 0)
+                observation, reward, terminated, truncated, info = env.step(action)
+                total += float(reward)
                 if terminated or truncated:
                     break
                 words = [
-                    f"level {format_level(level)}, step {step + 2}{_segment(model, step + 1)}",
+                    f"{title}step {step + 2}{_segment(segment_length, step + 1)}",
                     f"last action {_action(action)}",
                 ]
-            success = bool(info["is_success"])
-            words = [
-                f"level {format_level(level)}, {step + 1} steps",
-                f"last action {_action(action)}: {'success' if success else 'failure'}",
-            ]
-            yield Frame(compose(look(env), words, GOOD if success else BAD), SECONDS_AT_END, last=True)
+            success, outcome = info.get("is_success"), f"return {total:.2f}"
+            if success is not None:
+                outcome = "success" if success else "failure"
+            words = [f"{title}{step + 1} steps", f"last action {_action(action)}: {outcome}"]
+            ink = INK if success is None else GOOD if success else BAD
+            yield Frame(compose(look(env, observation), words, ink), SECONDS_AT_END, last=True)
     finally:
         env.close()
 
@@ -151,40 +213,7 @@ def save_gif(frames: Sequence[Frame], path: Path) -> None:
     first.save(path, save_all=True, append_images=others, duration=durations, loop=0, disposal=1)
 
 
-def look(env: AnyEnv) -> list[tuple[str, Picture]]:
-    """What is to be seen of an environment now: labelled pictures (H, W, 3)."""
-    world: Any = env.render()
-    playing = getattr(env.unwrapped, "playing", env).unwrapped
-    if not hasattr(playing, "get_frame"):
-        return [("", world)]
-    return [("the world", world), ("what the agent sees", playing.get_frame(tile_size=32, agent_pov=True))]
-
-
-def compose(pictures: Sequence[tuple[str, Picture]], words: Sequence[str], ink: Ink = INK) -> Image.Image:
-    """Pictures side by side at one height, their labels above and lines of words below."""
-    font = ImageFont.load_default(size=15)
-    scaled = []
-    for _, picture in pictures:
-        image = Image.fromarray(np.asarray(picture, dtype=np.uint8))
-        scaled.append(
-            image.resize((round(image.width * HEIGHT / image.height), HEIGHT), Image.Resampling.NEAREST)
-        )
-    width = sum(image.width for image in scaled) + MARGIN * (len(scaled) + 1)
-    top = MARGIN + (LINE if any(label for label, _ in pictures) else 0)
-    canvas = Image.new("RGB", (width, top + HEIGHT + MARGIN + LINE * LINES), PAPER)
-    draw = ImageDraw.Draw(canvas)
-    left = MARGIN
-    for (label, _), image in zip(pictures, scaled, strict=True):
-        draw.text((left, MARGIN // 2), label, INK, font)
-        canvas.paste(image, (left, top))
-        left += image.width + MARGIN
-    for line, text in enumerate(words):
-        draw.text((MARGIN, top + HEIGHT + MARGIN // 2 + LINE * line), text, ink, font)
-    return canvas
-
-
-def _segment(model: MemoryPPO | None, step: int) -> str:
-    length = getattr(model.policy.core, "segment_length", None) if model is not None else None
+def _segment(length: int | None, step: int) -> str:
     return "" if length is None else f", segment {step // length + 1}"
 
 

@@ -3,27 +3,39 @@
     python scripts/watch.py runs/memorize-rmt-seed0
     python scripts/watch.py runs/minigrid-memory-s9-rmt-seed0 --level S9 --episodes 5 --out s9.gif
     python scripts/watch.py minigrid-memory-s17random --window
+    python scripts/watch.py envs:RMT/TMaze-v0 --best
 
-A recipe's name in place of a checkpoint shows its task, with random actions.
+A recipe's name or an environment's id in place of a checkpoint shows the task, with random actions or with
+the best ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
+import gymnasium as gym
 import torch
 import tyro
 
+import envs.minigrid  # noqa: F401  registers ids, so that they need no module in front
 from agents.checkpoints import find_checkpoint
 from agents.environments import EVALUATION_SEED
-from agents.episodes import film, play_frames, save_gif
+from agents.episodes import (
+    Frame,
+    act_at_random,
+    act_best,
+    film,
+    film_episodes,
+    open_env,
+    play_frames,
+    save_gif,
+)
 from agents.levels import Level, format_level
-from agents.recipes import RECIPES, Recipe, get_recipe
+from agents.recipes import RECIPES, get_recipe
 from agents.windows import show
-from rmt_rl import MemoryPPO
 from scripts.console import CONSOLE, read_arguments, run
 
 
@@ -31,8 +43,8 @@ from scripts.console import CONSOLE, read_arguments, run
 class Arguments:
     """Watch episodes: what happens, beside what the agent sees."""
 
-    source: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="CHECKPOINT|RECIPE")]
-    """folder of a checkpoint or run; or a recipe, whose task is then shown with random actions"""
+    source: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="CHECKPOINT|RECIPE|ID")]
+    """folder of a checkpoint or run; or a recipe or an environment's id, to see the task without an agent"""
     level: Level | None = None
     """difficulty, such as 110 or S9; by default the hardest of training"""
     episodes: int = 3
@@ -47,47 +59,74 @@ class Arguments:
     """frames kept of an episode; of longer ones the beginning and the end are whole"""
     seed: int = EVALUATION_SEED
     """of the environment"""
+    best: bool = False
+    """without an agent: play the best actions in place of random ones, where the environment tells them"""
     stochastic: bool = False
     """draw actions from the policy in place of the likeliest"""
     threads: int = 1
     """threads of torch"""
 
 
-def open_source(source: str) -> tuple[Recipe, MemoryPPO | None, Path]:
-    """The recipe, the agent, if there is one, and where a film of it goes.
-
-    :raises ValueError: if it is neither a folder with a checkpoint nor a recipe
-    """
-    if source not in RECIPES and (Path(source).exists() or "/" in source):
-        checkpoint = find_checkpoint(Path(source))
-        return checkpoint.recipe, checkpoint.load_model(device="cpu"), checkpoint.run / "episodes.gif"
-    return get_recipe(source), None, Path("runs") / f"{source}.gif"
-
-
-def main(argv: Sequence[str]) -> None:
-    """Play, and show or write."""
-    arguments = read_arguments(Arguments, argv, prog="watch.py")
-    torch.set_num_threads(arguments.threads)
-    recipe, model, default_out = open_source(arguments.source)
+def frames_of_agent(folder: Path, arguments: Arguments) -> tuple[Iterator[Frame], str, Path]:
+    """Frames of an agent's episodes, what they are called, and where a film of them goes."""
+    checkpoint = find_checkpoint(folder)
+    recipe = checkpoint.recipe
     level = recipe.levels[-1] if arguments.level is None else arguments.level
-    if model is None:
-        CONSOLE.print(f"no agent: {recipe.env_id} with random actions")
     frames = play_frames(
         recipe,
-        model,
+        checkpoint.load_model(device="cpu"),
         level,
         episodes=arguments.episodes,
         seed=arguments.seed,
         deterministic=not arguments.stochastic,
         fps=arguments.fps,
     )
+    return frames, f"{recipe.env_id}, level {format_level(level)}", checkpoint.run / "episodes.gif"
+
+
+def frames_of_task(source: str, arguments: Arguments) -> tuple[Iterator[Frame], str, Path]:
+    """The same without an agent, of a recipe's task or of an environment's id."""
+    level = arguments.level
+    if ":" in source or source in gym.registry:
+        env = open_env(source)
+    else:
+        recipe = get_recipe(source)
+        env = open_env(recipe.env_id, **recipe.make_env_kwargs())
+        level = recipe.levels[-1] if level is None else level
+    title = ""
+    if level is not None:
+        title = f"level {format_level(level)}, "
+        try:
+            set_levels = env.get_wrapper_attr("set_levels")
+        except AttributeError:
+            raise ValueError(f"{source} has no levels: leave --level out") from None
+        set_levels([level])
+    act = act_best(env) if arguments.best else act_at_random(env, arguments.seed)
+    CONSOLE.print(f"no agent: {source} with {'the best' if arguments.best else 'random'} actions")
+    frames = film_episodes(
+        env, act, episodes=arguments.episodes, seed=arguments.seed, fps=arguments.fps, title=title
+    )
+    name = source.rpartition(":")[2].replace("/", "-")
+    return frames, f"{title}{source}", Path("runs") / f"{name}.gif"
+
+
+def main(argv: Sequence[str]) -> None:
+    """Play, and show or write."""
+    arguments = read_arguments(Arguments, argv, prog="watch.py")
+    torch.set_num_threads(arguments.threads)
+    source = arguments.source
+    is_task = source in RECIPES or ":" in source or source in gym.registry
+    if not is_task and (Path(source).exists() or "/" in source):
+        frames, name, default_out = frames_of_agent(Path(source), arguments)
+    else:
+        frames, name, default_out = frames_of_task(source, arguments)
     if arguments.window:
-        show(frames, f"{recipe.env_id}, level {format_level(level)}")
+        show(frames, name)
         return
     kept = film(frames, arguments.most_frames)
     out = arguments.out or default_out
     save_gif(kept, out)
-    CONSOLE.print(f"{arguments.episodes} episodes at level {format_level(level)}: {out}, {len(kept)} frames")
+    CONSOLE.print(f"{arguments.episodes} episodes of {name}: {out}, {len(kept)} frames")
 
 
 if __name__ == "__main__":

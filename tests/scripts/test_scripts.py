@@ -176,9 +176,29 @@ def test_watch_shows_a_recipes_task(tmp_path: Path, capsys: pytest.CaptureFixtur
         assert image.width > 2 * 320  # the world and the view, side by side
 
 
+def test_watch_shows_an_environment(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The best actions take the shortest way: one frame for each step, one for the outcome."""
+    file = tmp_path / "episodes.gif"
+    for source, level, frames in (("envs:RMT/TMaze-v0", ["--level", "4"], 6), ("RMT/Memorize-v0", [], 33)):
+        watch.main([source, *level, "--best", "--episodes", "1", "--out", str(file)])
+        assert "the best actions" in capsys.readouterr().out
+        with Image.open(file) as image:
+            assert image.n_frames == frames
+
+
+def test_watch_shows_what_renders_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "episodes.gif"
+    watch.main(["tests.scripts.worlds:Silent-v0", "--episodes", "1", "--out", str(file)])
+    with Image.open(file) as image:
+        assert image.n_frames == 3 + 1
+
+
 @pytest.mark.parametrize(
     ("argv", "words"),
     [
+        (["CartPole-v1", "--level", "3"], "CartPole-v1 has no levels"),
+        (["CartPole-v1", "--best"], "does not say which action is best"),
+        (["envs:RMT/Memorise-v0"], "did you mean envs:RMT/Memorize-v0"),
         (["memorise"], "did you mean memorize"),
         (["runs/none"], "there is no folder runs/none"),
         (["memorize", "--level", "S9"], "delay"),
