@@ -17,7 +17,7 @@ from PIL import Image
 from agents.checkpoints import find_checkpoint
 from agents.evaluation import Result
 from agents.recipes import RECIPES, MiniGridRecipe
-from scripts import console, demo, evaluate, train, watch
+from scripts import console, demo, evaluate, list_envs, train, watch
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = (
@@ -157,6 +157,15 @@ def test_evaluate_prints_a_table(run: Path, tmp_path: Path, capsys: pytest.Captu
         low, high = row["interval"]
         assert low <= row["success"] == row["successes"] / 20 <= high
         assert f"{100 * row['success']:.1f}% ({100 * low:.1f} to {100 * high:.1f})" in out
+
+
+def test_tasks_are_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "tasks.json"
+    list_envs.main(["--kind", "object", "--json", str(file)])
+    rows = json.loads(file.read_text())
+    assert {row["kind"] for row in rows} == {"object"}
+    assert "envs:RMT/Memorize-v0" in [row["env_id"] for row in rows]
+    assert "0.25" in capsys.readouterr().out
 
 
 def test_watch_writes_a_gif(run: Path, tmp_path: Path) -> None:

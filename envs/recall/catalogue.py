@@ -1,0 +1,21 @@
+"""The recall tasks as rows of the registry."""
+
+from __future__ import annotations
+
+from envs.catalogue import Kind, TaskInfo
+from envs.recall.tasks import TASKS, make_task
+
+ABOUT: dict[str, tuple[Kind, str]] = {
+    "Memorize": ("object", "a cue at the first step, asked for after a delay"),
+    "DetectAndMemorize": ("object", "the flagged symbol among many, asked for at the end"),
+    "TMaze": ("object", "a cue before a corridor says where to turn behind it"),
+}
+"""By name: the memory that a task needs, and what it is."""
+
+
+def recall_tasks() -> list[TaskInfo]:
+    """A row for each task at its defaults; what is right in all of an episode counts as success."""
+    return [
+        TaskInfo(f"envs:RMT/{name}-v0", *ABOUT[name], "success", make_task(name, 1, {}).chance, 1.0, 1.0)
+        for name in TASKS
+    ]

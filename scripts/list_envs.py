@@ -1,0 +1,67 @@
+"""The tasks that there are, by the kind of memory they need.
+
+    python scripts/list_envs.py
+    python scripts/list_envs.py --kind capacity
+    python scripts/list_envs.py --json tasks.json
+
+Chance is what the best policy without memory reaches (for the gyms of others: random actions), oracle what a
+scripted policy that knows the answer does.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.table import Table
+
+from envs.catalogue import KINDS, TaskInfo, tasks
+from scripts.console import CONSOLE, read_arguments, run
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """List the tasks, by the kind of memory they need."""
+
+    kind: str | None = None
+    """object, spatial, sequential, capacity, association, counting or velocity; by default all"""
+    json: Path | None = None
+    """file to write the rows to as well"""
+
+
+def figure(value: float | None) -> str:
+    """A score; nothing for one that is not known."""
+    return "" if value is None else f"{value:.3g}"
+
+
+def table(rows: Sequence[TaskInfo]) -> Table:
+    """The rows as a person reads them, kind by kind."""
+    out = Table(title="Tasks", title_justify="left")
+    figures = ("chance", "ceiling", "oracle")
+    for column in ("memory", "id", "what it is", "score", *figures, "published", "needs"):
+        out.add_column(column, justify="right" if column in figures else "left", overflow="fold")
+    for kind in KINDS:
+        of_kind = [row for row in rows if row.kind == kind]
+        for n, row in enumerate(of_kind):
+            out.add_row(
+                kind if n == 0 else "", row.env_id, row.about, row.score, figure(row.chance),
+                figure(row.ceiling), figure(row.oracle), row.reference, row.needs,
+                end_section=n == len(of_kind) - 1,
+            )  # fmt: skip
+    return out
+
+
+def main(argv: Sequence[str]) -> None:
+    """Print the table."""
+    arguments = read_arguments(Arguments, argv, prog="list_envs.py")
+    rows = tasks(arguments.kind)
+    if arguments.json is not None:
+        arguments.json.write_text(json.dumps([dataclasses.asdict(row) for row in rows], indent=1) + "\n")
+    CONSOLE.print(table(rows))
+
+
+if __name__ == "__main__":
+    run(main)
