@@ -1,6 +1,6 @@
 """How the tokens of many segments lie: packed for what is done to each alone, in rows for attention.
 
-An RMT's segment is [M read; steps; M write]. Segments differ in length, some have their read block and first
+A segment is [R read; steps; M write]. Segments differ in length, some have their read block and first
 steps in the cache, some need no write block. All linear maps and norms run on the tokens that there are,
 *packed* one after the other; attention alone runs on *rows* of equal length.
 """
@@ -18,23 +18,25 @@ from rmt_rl.cores.segments import Ints, Segments, pick, to_device
 class Sizes(NamedTuple):
     """What all segments of a core have in common."""
 
-    tokens: int
-    """M memory tokens"""
+    read: int
+    """R tokens of the read block; 0 for ``armt``"""
     window: int
-    """W cached steps before the segment; 0 for ``rmt``"""
+    """W cached steps before the segment; 0 but for the hybrid"""
     steps: int
     """S steps of a full segment"""
+    write: int
+    """M tokens of the write block"""
 
     @property
     def cache(self) -> int:
-        """Places of a state's cache: [M read; W before; S steps]."""
-        return self.tokens + self.window + self.steps
+        """Places of a state's cache: [R read; W before; S steps]."""
+        return self.read + self.window + self.steps
 
 
 class Packing(NamedTuple):
     """G segments side by side. Packed tokens are [read blocks; steps; write blocks], N in all.
 
-    A row of queries has Q places, [M read; slots; M write], one of keys has K = Q + W, with the window behind
+    A row of queries has Q places, [R read; slots; M write], one of keys has K = Q + W, with the window behind
     the read block; without write blocks both lack the last M.
     """
 
@@ -60,7 +62,7 @@ class Packing(NamedTuple):
     """(C,) what comes from the cache, as indices into that cache's places, flattened"""
 
     @property
-    def written(self) -> bool:
+    def writing(self) -> bool:
         """Whether the rows have places for write blocks."""
         return len(self.writes) > 0
 
@@ -70,10 +72,10 @@ def pack(plan: Segments, depth: int, sizes: Sizes, before: Packing | None) -> Pa
 
     :param plan: all segments of a batch
     :param before: those one depth less, None at depth 0. Cached is at depth 0 what the state holds, in places
-        [M read; W before; S steps] by row of the batch; beyond, the window from the keys of ``before``.
+        [R read; W before; S steps] by row of the batch; beyond, the window from the keys of ``before``.
     """
     group = pick(plan, np.flatnonzero(plan.depth == depth))
-    count, (tokens, window, _) = len(group.row), sizes
+    count, (read, window, _, write) = len(group.row), sizes
     slots = int((group.slot + group.length).max())
     opens, writes = np.flatnonzero(group.slot == 0), np.flatnonzero(group.followed)
     ends = np.cumsum(group.length)
@@ -81,19 +83,18 @@ def pack(plan: Segments, depth: int, sizes: Sizes, before: Packing | None) -> Pa
     within = np.arange(ends[-1]) - np.repeat(ends - group.length, group.length)
     step_slots = within + np.repeat(group.slot, group.length)
     # Places in a row of queries.
-    wide = tokens + slots + tokens * bool(len(writes))
-    block = np.arange(tokens)
+    wide = read + slots + write * bool(len(writes))
     place = np.concatenate([
-        (opens[:, None] * wide + block).reshape(-1),
-        segment * wide + tokens + step_slots,
-        (writes[:, None] * wide + tokens + slots + block).reshape(-1),
+        (opens[:, None] * wide + np.arange(read)).reshape(-1),
+        segment * wide + read + step_slots,
+        (writes[:, None] * wide + read + slots + np.arange(write)).reshape(-1),
     ])  # fmt: skip
     # Places without a token take the segment's first step: a NaN of another episode must not come near.
-    spare = (len(opens) * tokens + ends - group.length)[:, None]
+    spare = (len(opens) * read + ends - group.length)[:, None]
     queries = np.repeat(spare, wide, axis=1)
     queries.reshape(-1)[place] = np.arange(len(place))
     between = np.repeat(spare, window, axis=1)
-    keys = np.concatenate([queries[:, :tokens], between, queries[:, tokens:]], axis=1)
+    keys = np.concatenate([queries[:, :read], between, queries[:, read:]], axis=1)
     cells, cached = _cached(group, slots, sizes, before)
     keys[cells] = len(place) + np.arange(len(cached))
     steps = within + np.repeat(group.first, group.length)
@@ -106,17 +107,17 @@ def _cached(
     group: Segments, slots: int, sizes: Sizes, before: Packing | None
 ) -> tuple[tuple[Ints, Ints], Ints]:
     """Which cells of the rows of keys come from the cache, and from which of its places, flattened."""
-    tokens, window, full = sizes
-    column = np.arange(tokens + window + slots)
-    in_window = (column >= tokens) & (column < tokens + window)
+    read, window, full, write = sizes
+    column = np.arange(read + window + slots)
+    in_window = (column >= read) & (column < read + window)
     if before is None:
-        begun, step = group.slot[:, None] > 0, column - tokens - window
+        begun, step = group.slot[:, None] > 0, column - read - window
         holds = np.where(in_window, ~group.fresh[:, None], begun & (step < group.slot[:, None]))
         segment, cell = np.nonzero(holds)
         return (segment, cell), group.row[segment] * sizes.cache + cell
     # The window is the last W of [window; steps] of the segment before; its write comes behind.
     segment, cell = np.nonzero(np.broadcast_to(in_window, (len(group.row), len(column))))
-    return (segment, cell), before.writes[segment] * (sizes.cache + tokens) + full + cell
+    return (segment, cell), before.writes[segment] * (sizes.cache + write) + full + cell
 
 
 class Indices(NamedTuple):

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from rmt_rl.cores.base import require_positive
 from rmt_rl.cores.blocks import Block, RelativePositions, hide
-from rmt_rl.cores.packing import Packing
-from rmt_rl.cores.rmt import RMT, Group
+from rmt_rl.cores.rmt import RMT
+from rmt_rl.cores.unroll import Group
 
 
 class RMTXL(RMT):
@@ -41,22 +41,24 @@ class RMTXL(RMT):
         gated: bool = False,
         persistent_tokens: int = 0,
         memory_noise: float = 0.0,
+        bptt_segments: int | None = None,
+        retention: bool = False,
     ) -> None:
         require_positive("memory_length", memory_length)
         super().__init__(
             input_dim, width, layers, heads, segment_length, memory_tokens,
-            feedforward, dropout, gated, persistent_tokens, memory_noise,
+            feedforward, dropout, gated, persistent_tokens, memory_noise, bptt_segments, retention,
         )  # fmt: skip
         self.memory_length = memory_length
         self.options["memory_length"] = memory_length
         self.positions = RelativePositions(width, heads, memory_length)
 
-    def _content(self, query: Tensor) -> Tensor:
+    def content(self, query: Tensor) -> Tensor:
         return query + self.positions.u
 
-    def _visible(self, group: Group, like: Tensor) -> Tensor:
+    def visible(self, group: Group, like: Tensor) -> Tensor:
         tokens, window, slots = self.memory_tokens, self.memory_length, group.packing.slots
-        writing = tokens * group.packing.written
+        writing = tokens * group.packing.writing
         before = tokens + window
         size = (tokens + slots + writing, before + slots + writing)
         visible = torch.zeros(size, dtype=torch.bool, device=like.device)
@@ -67,27 +69,27 @@ class RMTXL(RMT):
         exists = self._exists(group.window, slots + writing)
         return hide(visible & exists, like)
 
-    def _mask(self, block: Block, query: Tensor, visible: Tensor, packing: Packing) -> Tensor:
+    def mask(self, block: Block, query: Tensor, visible: Tensor, group: Group) -> Tensor:
         tokens = self.memory_tokens
-        writing = tokens * packing.written
-        of_steps = query[:, :, tokens : tokens + packing.slots]
+        writing = tokens * group.packing.writing
+        of_steps = query[:, :, tokens : tokens + group.packing.slots]
         relative = self.positions.timeline(block, of_steps, self.memory_length)
         return F.pad(relative, (tokens, writing, tokens, writing)) + visible
 
-    def _visible_to_step(self, cache: Tensor, position: Tensor, window: Tensor) -> Tensor:
+    def visible_to_step(self, cache: Tensor, position: Tensor, window: Tensor) -> Tensor:
         distance = self._distance(position, self.segment_length)  # (B, W + S)
         visible = F.pad(
             (distance >= 0) & (distance <= self.memory_length), (self.memory_tokens, 0), value=True
         )
         return hide(visible[:, None, None] & self._exists(window, self.segment_length), cache)
 
-    def _step_mask(self, block: Block, query: Tensor, visible: Tensor, position: Tensor) -> Tensor:
+    def step_mask(self, block: Block, query: Tensor, visible: Tensor, position: Tensor) -> Tensor:
         by_distance = self.positions.scores(block, query)  # (B, H, 1, W + 1)
         index = self._distance(position, self.segment_length).clamp(0, self.memory_length)
         relative = by_distance.gather(-1, index[:, None, None].expand(-1, query.shape[1], -1, -1))
         return F.pad(relative, (self.memory_tokens, 0)) + visible
 
-    def _write_mask(self, cache: Tensor, window: Tensor) -> Tensor:
+    def write_mask(self, cache: Tensor, window: Tensor) -> Tensor:
         return hide(self._exists(window, self.segment_length + self.memory_tokens), cache)
 
     def _distance(self, slot: Tensor, slots: int) -> Tensor:

@@ -38,7 +38,7 @@ class Batch(NamedTuple):
 @st.composite
 def batches(draw: st.DrawFn) -> Batch:
     rows, steps = draw(st.integers(1, 4)), draw(st.integers(1, 12))
-    sizes = Sizes(draw(st.integers(1, 3)), draw(st.integers(0, 4)), draw(st.integers(1, 5)))
+    sizes = Sizes(*(draw(st.integers(low, high)) for low, high in ((0, 3), (0, 4), (1, 5), (1, 3))))
     starts = draw(
         st.lists(st.lists(st.booleans(), min_size=steps, max_size=steps), min_size=rows, max_size=rows)
     )
@@ -55,19 +55,19 @@ def packings(batch: Batch) -> list[Packing]:
 
 def names_of_packed(packing: Packing, batch: Batch) -> list[Token]:
     """The packed tokens in their order, [read blocks; steps; write blocks]."""
-    segments, block = packing.segments, range(batch.sizes.tokens)
+    segments = packing.segments
     episodes = np.cumsum(batch.starts, axis=1)
     last = [int(f) % batch.starts.shape[1] + int(n) - 1 for f, n in zip(*segments[1:3], strict=True)]
 
     def name(kind: str, n: int, number: int) -> Token:
         return Token(kind, int(segments.row[n]), number, int(episodes[segments.row[n], last[n]]))
 
-    reads = [name("read", n, i) for n in packing.opens for i in block]
+    reads = [name("read", n, i) for n in packing.opens for i in range(batch.sizes.read)]
     rows, times = np.divmod(packing.steps, batch.starts.shape[1])
     steps = [
         Token("step", r, t, int(episodes[r, t])) for r, t in zip(rows.tolist(), times.tolist(), strict=True)
     ]
-    writes = [name("write", n, i) for n in packing.writes for i in block]
+    writes = [name("write", n, i) for n in packing.writes for i in range(batch.sizes.write)]
     return [*reads, *steps, *writes]
 
 
@@ -75,7 +75,7 @@ def names_of_state(batch: Batch) -> list[Token]:
     """The state's places, flattened: its steps have negative times, its window's lie before them."""
     names = []
     for row, position in enumerate(batch.position.tolist()):
-        names += [Token("read", row, i) for i in range(batch.sizes.tokens)]
+        names += [Token("read", row, i) for i in range(batch.sizes.read)]
         window = range(-batch.sizes.window - position, batch.sizes.steps - position)
         names += [Token("step", row, t) for t in window]
     return names
@@ -83,7 +83,7 @@ def names_of_state(batch: Batch) -> list[Token]:
 
 @given(batches())
 def test_every_place_holds_its_token(batch: Batch) -> None:
-    tokens, window, full = batch.sizes
+    read, window, full, write = batch.sizes
     before = names_of_state(batch)
     seen: list[int] = []
     for packing in packings(batch):
@@ -93,7 +93,7 @@ def test_every_place_holds_its_token(batch: Batch) -> None:
         count = len(segments.row)
         queries = [[packed[i] for i in row] for row in packing.queries.reshape(count, -1)]
         keys = [[known[i] for i in row] for row in packing.keys.reshape(count, -1)]
-        wide = tokens + packing.slots + tokens * packing.written
+        wide = read + packing.slots + write * packing.writing
         assert {len(row) for row in queries} == {wide} and {len(row) for row in keys} == {wide + window}
         # Every packed token has one place, and it is found there again.
         flat = [token for row in queries for token in row]
@@ -105,26 +105,25 @@ def test_every_place_holds_its_token(batch: Batch) -> None:
             assert len({token.episode for token in queries[n]}) == 1
             begin, length = int(segments.slot[n]), int(segments.length[n])
             first = int(segments.first[n]) % batch.starts.shape[1]
-            expected = [("read", i) for i in range(tokens)]
-            assert [token[0:3:2] for token in keys[n][:tokens]] == expected
-            assert ("read" in own) == (begin == 0) == (n in packing.opens)
+            expected = [("read", i) for i in range(read)]
+            assert [token[0:3:2] for token in keys[n][:read]] == expected
+            assert (begin == 0) == (n in packing.opens)
+            assert ("read" in own) == (begin == 0 and read > 0)
             # A read block of its own comes first: the cache still holds that of the segment before.
-            from_cache = packing.keys.reshape(count, -1)[n, :tokens] >= len(packed)
+            from_cache = packing.keys.reshape(count, -1)[n, :read] >= len(packed)
             assert from_cache.all() if begin else not from_cache.any()
-            steps = keys[n][tokens + window :][: begin + length]
+            steps = keys[n][read + window :][: begin + length]
             assert [token[0:3:2] for token in steps] == [
                 ("step", t) for t in range(first - begin, first + length)
             ]
             # How many steps before the segment surely exist: the window itself may reach further back.
             reach = 0 if segments.fresh[n] else min(window, full * int(segments.depth[n]) or window)
-            around = keys[n][tokens + window - reach : tokens + window]
+            around = keys[n][read + window - reach : read + window]
             assert [token[0:3:2] for token in around] == [
                 ("step", t) for t in range(first - begin - reach, first - begin)
             ]
             if n in packing.writes:
-                assert [token[0:3:2] for token in queries[n][-tokens:]] == [
-                    ("write", i) for i in range(tokens)
-                ]
+                assert [token[0:3:2] for token in queries[n][-write:]] == [("write", i) for i in range(write)]
         before = [token for row in keys for token in row]
     assert sorted(seen) == list(range(batch.starts.size))
 
@@ -137,4 +136,4 @@ def test_the_next_depth_goes_on_where_this_one_writes(batch: Batch) -> None:
         ended = packing.segments.first[packing.writes] + packing.segments.length[packing.writes]
         assert ended.tolist() == after.segments.first.tolist()
         assert len(after.opens) == len(after.segments.row)
-    assert not found[-1].written
+    assert not found[-1].writing

@@ -1,0 +1,264 @@
+"""What the cores share that process an episode segment by segment and hand a memory on.
+
+An episode is cut into segments of S steps. In a segment, [read block; steps; write block], a step sees the
+read block and the steps up to itself, the write block sees everything; what a core does with either block,
+and what its memory is, is its own: see the hooks. Acting keeps the keys and values of the segment so far: one
+token a step, and one write every S steps, made when the next step needs it. Whole sequences are run by
+``cores/unroll.py``.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import ClassVar, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from rmt_rl.cores.base import MemoryCore, expand_rows, require_positive
+from rmt_rl.cores.blocks import Block, hide, make_blocks
+from rmt_rl.cores.packing import Sizes
+from rmt_rl.cores.unroll import Group, unroll
+
+
+class SegmentedState(NamedTuple):
+    """What a segmented core remembers; of constant size. R and W may be 0."""
+
+    memory: Tensor
+    """(B, ...) the memory that the current segment reads"""
+    cache: Tensor
+    """(B, L, R + W + S, 2 D) keys and values of the read block, of W steps before the segment and of its
+    steps; 0 where empty"""
+    position: Tensor
+    """(B,) int64: steps that the current segment has, 0 before the first; at S its write is due"""
+    window: Tensor
+    """(B,) int64: how many of the W steps before the segment exist"""
+
+
+class SegmentedCore(MemoryCore[SegmentedState]):
+    """Base of ``rmt``, ``rmt_xl`` and ``armt``.
+
+    :param width: D, the width of the transformer and the output's dimension
+    :param segment_length: S, in steps
+    :param memory_tokens: M, tokens of the write block
+    :param bptt_segments: through how many successive segments of a training sequence a gradient passes
+    :raises ValueError: where an option is out of range
+    """
+
+    memory_length = 0
+    """W: how many steps before the segment its steps can see. The hybrid has some."""
+    relative: ClassVar[bool] = False
+    """whether scores have Transformer-XL's relative terms"""
+    recalls: ClassVar[bool] = False
+    """whether the core adds something from its memory to the layers' inputs (``recall``)"""
+
+    def __init__(
+        self,
+        input_dim: int,
+        width: int,
+        layers: int,
+        heads: int,
+        segment_length: int,
+        memory_tokens: int,
+        feedforward: int | None,
+        dropout: float,
+        gated: bool,
+        persistent_tokens: int,
+        bptt_segments: int | None,
+    ) -> None:
+        super().__init__(input_dim, require_positive("width", width))
+        self.segment_length = require_positive("segment_length", segment_length)
+        self.memory_tokens = require_positive("memory_tokens", memory_tokens)
+        self.bptt_segments = (
+            None if bptt_segments is None else require_positive("bptt_segments", bptt_segments)
+        )
+        self.blocks = make_blocks(
+            width, layers, heads, feedforward, dropout, gated, persistent_tokens, relative=self.relative
+        )
+        self.options: dict[str, object] = dict(
+            width=width, layers=layers, heads=heads, segment_length=segment_length,
+            memory_tokens=memory_tokens, feedforward=feedforward, gated=gated,
+            persistent_tokens=persistent_tokens,
+        )  # fmt: skip
+        self.encode = nn.Linear(self.input_dim, width)
+        self.slot = nn.Parameter(torch.empty(segment_length, width).normal_(std=0.1))
+        # Fed back every segment, a gain would be raised to the power of the number of segments and wipe out
+        # all but the largest directions of the memory. Without one, a block that adds nothing keeps it.
+        self.norm = nn.LayerNorm(width, elementwise_affine=False)
+
+    # -- what a core says for itself -------------------------------------------------------------------------
+
+    @property
+    def read_tokens(self) -> int:
+        """R, tokens of the read block."""
+        return self.memory_tokens
+
+    @abstractmethod
+    def first_memory(self) -> Tensor:
+        """The memory of one row that an episode begins with."""
+
+    def reading(self, memory: Tensor) -> Tensor:
+        """The read block of G segments, (G, R, D), from their memories (G, ...)."""
+        return memory.new_empty(len(memory), 0, self.output_dim)  # a core without one
+
+    @abstractmethod
+    def writing(self, memory: Tensor) -> Tensor:
+        """The write block (G, M, D) as it enters."""
+
+    def recall(self, layer: int, x: Tensor, memory: Tensor) -> Tensor:
+        """The inputs (G, N, D) of a layer with what the memory adds to them."""
+        return x
+
+    @abstractmethod
+    def written(self, memory: Tensor, streams: list[Tensor]) -> Tensor:
+        """The memory that the next segments read, from this one's and the write block's stream.
+
+        :param streams: (G, M, D) after each layer
+        """
+
+    def content(self, query: Tensor) -> Tensor:
+        """The queries of the content term of the score."""
+        return query
+
+    # -- the contract ----------------------------------------------------------------------------------------
+
+    def extra_repr(self) -> str:
+        return ", ".join(f"{name}={value}" for name, value in self.options.items())
+
+    @property
+    def sizes(self) -> Sizes:
+        """R, W, S and M."""
+        return Sizes(self.read_tokens, self.memory_length, self.segment_length, self.memory_tokens)
+
+    def initial_state(self, batch_size: int) -> SegmentedState:
+        require_positive("batch_size", batch_size)
+        first = self.first_memory()
+        memory = first.expand(batch_size, *first.shape)
+        shape = (batch_size, len(self.blocks), self.sizes.cache, 2 * self.output_dim)
+        zeros = torch.zeros(batch_size, dtype=torch.int64, device=memory.device)
+        return SegmentedState(memory, memory.new_zeros(shape), zeros, zeros)
+
+    def forward(
+        self, inputs: Tensor, state: SegmentedState, episode_starts: Tensor
+    ) -> tuple[Tensor, SegmentedState]:
+        self.check_call(inputs, state, episode_starts)
+        state = self._open(state, episode_starts[:, 0])
+        if inputs.shape[1] == 1 and not torch.is_grad_enabled():
+            return self._act(inputs, state)
+        outputs, after = unroll(self, inputs, state, episode_starts, wants_state=True)
+        return outputs, SegmentedState(*after)
+
+    def replay(self, inputs: Tensor, state: SegmentedState, episode_starts: Tensor) -> Tensor:
+        self.check_call(inputs, state, episode_starts)
+        state = self._open(state, episode_starts[:, 0])
+        return unroll(self, inputs, state, episode_starts, wants_state=False)[0]
+
+    # -- opening a segment -----------------------------------------------------------------------------------
+
+    def _open(self, state: SegmentedState, starts: Tensor) -> SegmentedState:
+        """The state that consumes the next step: reset where an episode starts, the due writes made.
+
+        At position 0 the cache's read block and steps are still those of the segment before.
+        """
+        due = ~starts & (state.position == self.segment_length)
+        memory = torch.where(expand_rows(starts, state.memory), self.first_memory(), state.memory)
+        cache, window = state.cache, state.window.masked_fill(starts, 0)
+        rows = due.nonzero().squeeze(1)
+        if len(rows):
+            old, existing = cache[rows], window[rows]
+            after = self._write(memory[rows], old, existing)
+            memory = memory.index_copy(0, rows, after if self.bptt_segments is None else after.detach())
+            if self.memory_length:
+                recent = old[:, :, -self.memory_length :].detach()
+                cache = cache.index_copy(
+                    0, rows, F.pad(recent, (0, 0, self.read_tokens, self.segment_length))
+                )
+                window = window.index_copy(0, rows, self.window_after(existing))
+        return SegmentedState(memory, cache, state.position.masked_fill(starts | due, 0), window)
+
+    def window_after(self, window: Tensor) -> Tensor:
+        """How many of the W steps before the next segment exist, after a full one."""
+        return (window + self.segment_length).clamp(max=self.memory_length)
+
+    def _write(self, memory: Tensor, cache: Tensor, window: Tensor) -> Tensor:
+        """What full segments write whose steps are all cached; all are rows of a ``SegmentedState``."""
+        z, streams = self.writing(memory), []
+        mask = self.write_mask(cache, window)
+        for layer, block in enumerate(self.blocks):
+            z = self.recall(layer, z, memory)
+            own = block.tokens(z)
+            (query,) = block.split(own[..., : self.output_dim])
+            key, value = block.split(torch.cat([cache[:, layer], own[..., self.output_dim :]], dim=1))
+            z = block.attend(z, self.content(query), key, value, mask)
+            streams.append(z)
+        return self.written(memory, streams)
+
+    # -- one step --------------------------------------------------------------------------------------------
+
+    def _act(self, inputs: Tensor, state: SegmentedState) -> tuple[Tensor, SegmentedState]:
+        """One step for every row, from the cache; where a segment opens, the read block with it."""
+        memory, cache, position, window = state
+        rows, read, width = len(position), self.read_tokens, self.output_dim
+        cache = cache.clone()
+        z = self.encode(inputs.squeeze(1)) + self.slot.index_select(0, position)
+        opened = (position == 0).nonzero().squeeze(1)
+        if len(opened):
+            empty = self.empty(position, window)[opened]
+            cache[opened] = cache[opened].masked_fill(empty[:, None, :, None], 0.0)
+            z = torch.cat([z, self.reading(memory[opened]).flatten(0, 1)])
+        reads = len(z) > rows
+        every = torch.arange(rows, device=z.device)
+        place = read + self.memory_length + position
+        visible = self.visible_to_step(cache, position, window)
+        for layer, block in enumerate(self.blocks):
+            if self.recalls:
+                recalled = self.recall(layer, z[:rows].unsqueeze(1), memory).squeeze(1)
+                z = torch.cat([recalled, z[rows:]]) if reads else recalled
+            own = block.tokens(z)
+            cache[every, layer, place] = own[:rows, width:]
+            if reads:
+                of_block = own[rows:].view(len(opened), read, 3 * width)
+                cache[opened, layer, :read] = of_block[..., width:]
+            (query,), (key, value) = block.split(own[:rows, None, :width]), block.split(cache[:, layer])
+            mask = self.step_mask(block, query, visible, position)
+            found = block.look(self.content(query), key, value, mask).flatten(0, 1)
+            # Of the last layer nobody reads more of the read block than keys and values.
+            if reads and layer + 1 < len(self.blocks):
+                query, key, value = block.split(of_block)
+                found = torch.cat([found, block.look(self.content(query), key, value).flatten(0, 1)])
+            z = block.update(z[: len(found)], found)
+        return self.norm(z).unsqueeze(1), SegmentedState(memory, cache, position + 1, window)
+
+    # -- who sees whom; the hybrid has its own ---------------------------------------------------------------
+
+    def visible(self, group: Group, like: Tensor) -> Tensor:
+        """In whole segments, as a mask to be added to the scores: broadcastable to (G, 1, Q, K)."""
+        read, slots = self.read_tokens, group.packing.slots
+        size = read + slots + self.memory_tokens * group.packing.writing
+        visible = torch.ones(size, size, dtype=torch.bool, device=like.device).tril_()
+        visible[:read, :read] = True
+        visible[read + slots :] = True
+        return hide(visible, like)
+
+    def mask(self, block: Block, query: Tensor, visible: Tensor, group: Group) -> Tensor:
+        """``visible`` with what else is added to the scores, broadcastable to (G, H, Q, K)."""
+        return visible
+
+    def visible_to_step(self, cache: Tensor, position: Tensor, window: Tensor) -> Tensor:
+        """What the one step of every row sees of the cache, as a mask to be added: (B, 1, 1, R + W + S)."""
+        return hide(~self.empty(position + 1, window), cache)[:, None, None]
+
+    def step_mask(self, block: Block, query: Tensor, visible: Tensor, position: Tensor) -> Tensor:
+        """``visible`` with what else is added to the scores of one step."""
+        return visible
+
+    def write_mask(self, cache: Tensor, window: Tensor) -> Tensor | None:
+        """What the write block sees of [cache; write] in ``_write``, broadcastable to (B, 1, M, keys)."""
+        return None
+
+    def empty(self, position: Tensor, window: Tensor) -> Tensor:
+        """(B, R + W + S) bool, the places of the cache that hold nothing at ``position`` (B,)."""
+        place = torch.arange(-self.memory_length, self.segment_length, device=position.device)
+        empty = (place >= position[:, None]) | (place < -window[:, None])
+        return F.pad(empty, (self.read_tokens, 0), value=False)
