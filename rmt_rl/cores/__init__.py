@@ -6,6 +6,7 @@ import inspect
 from difflib import get_close_matches
 from typing import Any
 
+from rmt_rl.cores.armt import ARMT
 from rmt_rl.cores.base import MemoryCore, map_state
 from rmt_rl.cores.feedforward import FeedForward
 from rmt_rl.cores.rmt import RMT
@@ -17,6 +18,7 @@ CORES: dict[str, type[MemoryCore[Any]]] = {
     "rmt": RMT,
     "xl": TransformerXL,
     "rmt_xl": RMTXL,
+    "armt": ARMT,
     "gru": GRU,
     "lstm": LSTM,
     "none": FeedForward,
@@ -56,6 +58,7 @@ def make_core(core: str | type[MemoryCore[Any]], input_dim: int, **options: Any)
 
 
 __all__ = [
+    "ARMT",
     "CORES",
     "GRU",
     "LSTM",

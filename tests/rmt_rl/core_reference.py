@@ -156,5 +156,55 @@ def rmt_episode(core: Any, inputs: Tensor) -> tuple[Tensor, list[Tensor]]:
             z = layer(block, positions, tokens, z, cached + tokens, seen, sees, len(cached))
         outputs.append(final_norm(core, z[steps]))
         # Where the paper has no role to take off, and a gain in its norm: see ``RMT``.
-        memories.append(final_norm(core, z[steps.stop :] - core.write_role))
+        written = final_norm(core, z[steps.stop :] - core.write_role)
+        if core.retain is not None:
+            gate = torch.sigmoid(core.retain(torch.cat([memory, written], dim=-1)))
+            written = gate * memory + (1 - gate) * written
+        memories.append(written)
     return torch.cat(outputs), memories
+
+
+def dpfp_3(x: Tensor) -> Tensor:
+    """DPFP with nu = 3 of one vector, product by product."""
+    r = [*x.relu(), *(-x).relu()]
+    return torch.stack([r[i] * r[i - shift] for shift in (1, 2, 3) for i in range(len(r))])
+
+
+def armt_episode(core: Any, inputs: Tensor) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+    """``armt``: the outputs for the episode (T, input_dim), by layer A and z after its last full segment."""
+    size, width, epsilon = core.segment_length, core.output_dim, 1e-6
+    features = 6 * core.associations[0].key.out_features
+    a = [inputs.new_zeros(width, features) for _ in core.blocks]
+    z = [inputs.new_zeros(features) for _ in core.blocks]
+    outputs = [inputs.new_zeros(0, width)]
+
+    def sees(query: Token, key: Token) -> bool:
+        return query.kind == "write" or (key.kind == "step" and key.time <= query.time)
+
+    for begin in range(0, len(inputs), size):
+        x = inputs[begin : begin + size]
+        tokens = [*(Token("step", i) for i in range(len(x))), *[Token("write")] * len(core.memory_token)]
+        stream = torch.cat([core.encode(x) + core.slot[: len(x)], core.memory_token])
+        after_layer = []
+        for n, block in enumerate(core.blocks):
+            memory = core.associations[n]
+            rows = []
+            for token in stream:
+                phi = dpfp_3(memory.query(memory.norm(token)))
+                rows.append(token + a[n] @ phi / (z[n] @ phi + epsilon))
+            stream = torch.stack(rows)
+            stream = layer(block, None, tokens, stream, tokens, stream, sees)
+            after_layer.append(stream[len(x) :])
+        outputs.append(final_norm(core, stream[: len(x)]))
+        if len(x) == size:
+            for n, written in enumerate(after_layer):
+                memory, more_a, more_z = core.associations[n], 0.0, 0.0
+                for m in map(memory.norm, written):
+                    phi = dpfp_3(memory.key(m))
+                    beta = torch.sigmoid(memory.beta(m))
+                    old = a[n] @ phi / (z[n] @ phi + epsilon)
+                    gamma = (1 - z[n] @ phi / (phi @ phi + epsilon)).clamp(0, 1).detach()
+                    more_a = more_a + torch.outer(beta * (memory.value(m) - old), phi)
+                    more_z = more_z + gamma * phi
+                a[n], z[n] = a[n] + more_a, z[n] + more_z
+    return torch.cat(outputs), a, z

@@ -48,6 +48,7 @@ def rmt(seed: int = 0, core: str | type[RMT] = "rmt", **options: Any) -> Any:
         {"layers": 3, "heads": 4, "memory_tokens": 3, "segment_length": 2},
         {"gated": True},
         {"persistent_tokens": 2},
+        {"retention": True},
     ],
     ids=str,
 )
@@ -106,6 +107,25 @@ def test_detaching_the_state_stops_the_gradient() -> None:
     outputs, _ = core(x[:, S:], detached(state), starts[:, S:])
     (grad,) = gradients(outputs[0, -1].square().sum(), [x])
     assert not grad[:, :S].any() and (grad[:, S:].abs().amax(-1) > 0).all()
+
+
+@pytest.mark.parametrize("name", ["rmt", "armt"])
+@pytest.mark.parametrize("most", [1, 2, 3])
+def test_the_gradient_passes_so_many_segments_and_no_more(name: str, most: int) -> None:
+    """The first call's last write is due in the second; its first segment counts as the first of a run."""
+    core = build(name, torch.float64, 0, **OPTIONS, bptt_segments=most)
+    x, starts = unbroken(1, 7 * S)
+    x.requires_grad_()
+    _, state = core(x[:, :S], core.initial_state(1), starts[:, :S])
+    outputs, _ = core(x[:, S:], state, starts[:, S:])
+    free, _ = build(name, torch.float64, 0, **OPTIONS)(x, core.initial_state(1), starts)
+    assert_close(outputs, free[:, S:])
+    for segment in range(6):
+        (grad,) = gradients(outputs[:, segment * S : (segment + 1) * S].square().sum(), [x])
+        reached = [bool(part.any()) for part in grad[:, S:].split(S, dim=1)]
+        first = segment - segment % most
+        assert reached == [first <= other <= segment for other in range(6)]
+        assert not grad[:, :S].any()
 
 
 # -- memory is all that passes a boundary --------------------------------------------------------------------

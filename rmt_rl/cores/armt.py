@@ -1,0 +1,148 @@
+"""``armt``: the Associative Recurrent Memory Transformer (Rodkin et al. 2024, arXiv 2407.04841).
+
+Every layer has an associative memory: a matrix A and a normaliser z. With phi the DPFP-3 features of a key
+(Schlag et al. 2021), 6 d_mem numbers of at least 0, a layer's input x becomes
+
+    x + A phi(W_Q x) / (z . phi(W_Q x) + eps),
+
+to which the first segment adds nothing, as A = 0 and z = 0. A segment is [steps; M memory tokens]: the
+memory tokens are the same learned vectors in every segment and see everything. From a layer's outputs m at
+them, with k = W_K m, v = W_V m, beta = sigmoid(W_beta m), all of the segment at once,
+
+    v_bar = A phi(k) / (z . phi(k) + eps)            what the key k recalls so far
+    gamma = clip(1 - z . phi(k) / |phi(k)|^2, 0, 1)  how new the key is; without gradient
+    A <- A + sum beta (v - v_bar) phi(k)^T
+    z <- z + sum gamma phi(k)
+
+A key that is written again gives its new value, not the sum of both. W_V is 0 at the start: an untrained
+memory changes nothing.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from rmt_rl.cores.base import require_positive
+from rmt_rl.cores.segmented import SegmentedCore
+
+NU = 3
+"""nu of DPFP: how many products of neighbouring features there are of each."""
+EPSILON = 1e-6
+
+
+def dpfp(x: Tensor) -> Tensor:
+    """Deterministic parameter-free projection: (..., d) -> (..., 2 NU d), all at least 0.
+
+    The rectified x and -x, times themselves rolled by 1, ..., NU places.
+    """
+    r = torch.cat([F.relu(x), F.relu(-x)], dim=-1)
+    return torch.cat([r * r.roll(places, -1) for places in range(1, NU + 1)], dim=-1)
+
+
+class Associations(nn.Module):
+    """The associative memory of one layer. It is kept as one tensor (D + 1, F): A, and z as its last row."""
+
+    def __init__(self, width: int, memory_width: int) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(width)
+        self.query = nn.Linear(width, memory_width, bias=False)
+        self.key = nn.Linear(width, memory_width, bias=False)
+        self.value = nn.Linear(width, width, bias=False)
+        self.beta = nn.Linear(width, 1)
+        nn.init.zeros_(self.value.weight)
+
+    def recall(self, x: Tensor, memory: Tensor) -> Tensor:
+        """What the queries of x (G, N, D) find in memories (G, D + 1, F): (G, N, D)."""
+        return look_up(memory, dpfp(self.query(self.norm(x))))
+
+    def write(self, m: Tensor, memory: Tensor) -> Tensor:
+        """The memories (G, D + 1, F) after writing what the memory tokens (G, M, D) hold."""
+        m = self.norm(m)
+        return associate(memory, dpfp(self.key(m)), self.value(m), torch.sigmoid(self.beta(m)))
+
+
+def look_up(memory: Tensor, phi: Tensor) -> Tensor:
+    """A phi / (z . phi + eps) of memories (G, D + 1, F) and features (G, N, F): (G, N, D)."""
+    found = phi @ memory.transpose(1, 2)
+    return found[..., :-1] / (found[..., -1:] + EPSILON)
+
+
+def associate(memory: Tensor, phi: Tensor, value: Tensor, beta: Tensor) -> Tensor:
+    """The delta rule, for M pairs at once.
+
+    :param memory: (G, D + 1, F)
+    :param phi: features of the keys, (G, M, F)
+    :param value: (G, M, D)
+    :param beta: (G, M, 1), from 0 (keep) to 1 (replace)
+    """
+    found = phi @ memory.transpose(1, 2)
+    familiar = found[..., -1:]  # z . phi
+    change = beta * (value - found[..., :-1] / (familiar + EPSILON))
+    gamma = (1.0 - familiar / (phi.square().sum(-1, keepdim=True) + EPSILON)).clamp(0.0, 1.0).detach()
+    return memory + torch.cat([change, gamma], dim=-1).transpose(1, 2) @ phi
+
+
+class ARMT(SegmentedCore):
+    """Decoder ARMT. Its memory is (L, D + 1, 6 d_mem) numbers a row, whatever ``memory_tokens`` is.
+
+    :param memory_width: d_mem, the dimension of the keys, by default half of ``width``
+    :param memory_tokens: M, how many pairs a segment can write
+    :raises ValueError: where an option is out of range
+
+    The other options are those of ``rmt``.
+    """
+
+    recalls: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        input_dim: int,
+        width: int = 64,
+        layers: int = 2,
+        heads: int = 4,
+        segment_length: int = 16,
+        memory_tokens: int = 4,
+        memory_width: int | None = None,
+        feedforward: int | None = None,
+        dropout: float = 0.0,
+        gated: bool = False,
+        persistent_tokens: int = 0,
+        bptt_segments: int | None = None,
+    ) -> None:
+        super().__init__(
+            input_dim, width, layers, heads, segment_length, memory_tokens, feedforward, dropout, gated,
+            persistent_tokens, bptt_segments,
+        )  # fmt: skip
+        if memory_width is None:
+            memory_width = max(1, width // 2)
+        self.options["memory_width"] = require_positive("memory_width", memory_width)
+        self.memory_token = nn.Parameter(torch.empty(memory_tokens, width).normal_(std=0.1))
+        self.associations = nn.ModuleList(Associations(width, memory_width) for _ in range(layers))
+        empty = torch.zeros(layers, width + 1, 2 * NU * memory_width)
+        self.register_buffer("nothing", empty, persistent=False)
+
+    nothing: Tensor
+
+    @property
+    def read_tokens(self) -> int:
+        return 0
+
+    def first_memory(self) -> Tensor:
+        return self.nothing
+
+    def writing(self, memory: Tensor) -> Tensor:
+        return self.memory_token.expand(len(memory), -1, -1)
+
+    def recall(self, layer: int, x: Tensor, memory: Tensor) -> Tensor:
+        return x + self._of_layer(layer).recall(x, memory[:, layer])
+
+    def written(self, memory: Tensor, streams: list[Tensor]) -> Tensor:
+        after = [self._of_layer(n).write(m, memory[:, n]) for n, m in enumerate(streams)]
+        return torch.stack(after, dim=1)
+
+    def _of_layer(self, layer: int) -> Associations:
+        return cast(Associations, self.associations[layer])
