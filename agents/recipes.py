@@ -21,6 +21,7 @@ Value = int | float | bool | str
 CORE_DEFAULTS: dict[str, dict[str, Value]] = {
     "rmt": dict(width=64, layers=2, heads=4, memory_tokens=4),
     "rmt_xl": dict(width=64, layers=2, heads=4, memory_tokens=4, memory_length=16),
+    "rmt_encoder": dict(width=64, layers=2, heads=4, memory_tokens=4),
     "armt": dict(width=64, layers=2, heads=4, memory_tokens=4),
     "xl": dict(width=64, layers=2, heads=4, memory_length=64),
     "gru": dict(width=128, layers=1),

@@ -10,12 +10,14 @@ from rmt_rl.cores.armt import ARMT
 from rmt_rl.cores.base import MemoryCore, map_state
 from rmt_rl.cores.feedforward import FeedForward
 from rmt_rl.cores.rmt import RMT
+from rmt_rl.cores.rmt_encoder import RMTEncoder
 from rmt_rl.cores.rmt_xl import RMTXL
 from rmt_rl.cores.rnn import GRU, LSTM
 from rmt_rl.cores.xl import TransformerXL
 
 CORES: dict[str, type[MemoryCore[Any]]] = {
     "rmt": RMT,
+    "rmt_encoder": RMTEncoder,
     "xl": TransformerXL,
     "rmt_xl": RMTXL,
     "armt": ARMT,
@@ -66,6 +68,7 @@ __all__ = [
     "RMTXL",
     "FeedForward",
     "MemoryCore",
+    "RMTEncoder",
     "TransformerXL",
     "make_core",
     "map_state",

@@ -14,6 +14,32 @@ from torch import Tensor, nn
 from rmt_rl.cores.segmented import SegmentedCore
 
 
+class Handover(nn.Module):
+    """How a memory m becomes the next one, from what was written.
+
+    :param noise: standard deviation of noise on it, while training only
+    :param retention: a learned gate, entry by entry: g m + (1 - g) written, g = sigmoid(W [m; written])
+    """
+
+    def __init__(self, width: int, noise: float, retention: bool) -> None:
+        super().__init__()
+        if noise < 0.0:
+            raise ValueError(f"memory_noise must be 0 or more, got {noise}")
+        self.noise = noise
+        self.gate = nn.Linear(2 * width, width) if retention else None
+        if self.gate is not None:
+            nn.init.constant_(self.gate.bias, -2.0)
+
+    def forward(self, memory: Tensor, written: Tensor) -> Tensor:
+        """(G, M, D), (G, M, D) -> (G, M, D)"""
+        if self.gate is not None:
+            kept = torch.sigmoid(self.gate(torch.cat([memory, written], dim=-1)))
+            written = torch.lerp(written, memory, kept)
+        if self.training and self.noise:
+            written = written + self.noise * torch.randn_like(written)
+        return written
+
+
 class RMT(SegmentedCore):
     """Decoder RMT.
 
@@ -56,18 +82,13 @@ class RMT(SegmentedCore):
             input_dim, width, layers, heads, segment_length, memory_tokens, feedforward, dropout, gated,
             persistent_tokens, bptt_segments,
         )  # fmt: skip
-        if memory_noise < 0.0:
-            raise ValueError(f"memory_noise must be 0 or more, got {memory_noise}")
-        self.memory_noise = memory_noise
         # The rows start distinct: identical ones would receive identical gradients and stay so.
         self.initial_memory = nn.Parameter(torch.empty(memory_tokens, width).normal_(std=0.1))
         self.read_role = nn.Parameter(torch.empty(width).normal_(std=0.1))
         self.write_role = nn.Parameter(torch.empty(width).normal_(std=0.1))
-        self.retain: nn.Linear | None = None
+        self.handover = Handover(width, memory_noise, retention)
         if retention:
             self.options["retention"] = True
-            self.retain = nn.Linear(2 * width, width)
-            nn.init.constant_(self.retain.bias, -2.0)
 
     def first_memory(self) -> Tensor:
         return self.initial_memory
@@ -81,13 +102,4 @@ class RMT(SegmentedCore):
     def written(self, memory: Tensor, streams: list[Tensor]) -> Tensor:
         # The role it entered with is taken off again: added anew in every segment, it would in time outweigh
         # what is remembered.
-        return self._next_memory(memory, self.norm(streams[-1] - self.write_role))
-
-    def _next_memory(self, memory: Tensor, written: Tensor) -> Tensor:
-        """m_{tau+1} from m_tau and the write block's output, both (G, M, D)."""
-        if self.retain is not None:
-            kept = torch.sigmoid(self.retain(torch.cat([memory, written], dim=-1)))
-            written = torch.lerp(written, memory, kept)
-        if self.training and self.memory_noise:
-            written = written + self.memory_noise * torch.randn_like(written)
-        return written
+        return self.handover(memory, self.norm(streams[-1] - self.write_role))  # type: ignore[no-any-return]

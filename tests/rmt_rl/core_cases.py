@@ -52,6 +52,10 @@ CASES = [
     Case("rmt_xl-narrow", "rmt_xl", {**RMT, "memory_length": 1}, 3),
     Case("rmt_xl-wide", "rmt_xl", {**RMT, "segment_length": 2, "memory_length": 5, "heads": 4}, 2),
     Case("rmt_xl-all", "rmt_xl", {**RMT, "memory_length": 2, "gated": True, "persistent_tokens": 1}, 3),
+    Case("rmt_encoder", "rmt_encoder", RMT, 3),
+    Case(
+        "rmt_encoder-all", "rmt_encoder", {**RMT, "gated": True, "persistent_tokens": 1, "retention": True}, 3
+    ),
     Case("armt", "armt", {**RMT, "memory_width": 3}, 3),
     Case("armt-all", "armt", {**RMT, "segment_length": 2, "gated": True, "persistent_tokens": 1}, 2),
     Case("gru", "gru", {"width": 5}),

@@ -157,11 +157,32 @@ def rmt_episode(core: Any, inputs: Tensor) -> tuple[Tensor, list[Tensor]]:
         outputs.append(final_norm(core, z[steps]))
         # Where the paper has no role to take off, and a gain in its norm: see ``RMT``.
         written = final_norm(core, z[steps.stop :] - core.write_role)
-        if core.retain is not None:
-            gate = torch.sigmoid(core.retain(torch.cat([memory, written], dim=-1)))
-            written = gate * memory + (1 - gate) * written
-        memories.append(written)
+        memories.append(handed_over(core, memory, written))
     return torch.cat(outputs), memories
+
+
+def handed_over(core: Any, memory: Tensor, written: Tensor) -> Tensor:
+    """The next memory: what was written, or with retention a gated sum of it and the old one."""
+    if core.handover.gate is None:
+        return written
+    gate = torch.sigmoid(core.handover.gate(torch.cat([memory, written], dim=-1)))
+    return gate * memory + (1 - gate) * written
+
+
+def encoder_episode(core: Any, inputs: Tensor) -> tuple[Tensor, list[Tensor]]:
+    """``rmt_encoder``: the outputs for the episode (T, input_dim), and the memories that its segments read."""
+    size, memories, outputs = core.segment_length, [core.initial_memory], []
+    for begin in range(0, len(inputs), size):
+        memory, x = memories[-1], inputs[begin : begin + size]
+        for t in range(1, len(x) + 1):
+            z = torch.cat([memory, core.encode(x[:t]) + core.slot[:t]])
+            tokens = [Token("any")] * len(z)
+            for block in core.blocks:
+                z = layer(block, None, tokens, z, tokens, z, lambda query, key: True)
+            z = final_norm(core, z)
+            outputs.append(z[-1])
+        memories.append(handed_over(core, memory, z[: len(memory)]))
+    return torch.stack(outputs), memories
 
 
 def dpfp_3(x: Tensor) -> Tensor:
@@ -171,7 +192,7 @@ def dpfp_3(x: Tensor) -> Tensor:
 
 
 def armt_episode(core: Any, inputs: Tensor) -> tuple[Tensor, list[Tensor], list[Tensor]]:
-    """``armt``: the outputs for the episode (T, input_dim), by layer A and z after its last full segment."""
+    """``armt``: the outputs for the episode (T, input_dim); by layer, A and z after its full segments."""
     size, width, epsilon = core.segment_length, core.output_dim, 1e-6
     features = 6 * core.associations[0].key.out_features
     a = [inputs.new_zeros(width, features) for _ in core.blocks]

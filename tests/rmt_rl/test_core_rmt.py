@@ -29,7 +29,7 @@ OPTIONS: dict[str, Any] = {"width": 8, "layers": 2, "heads": 2, "segment_length"
 class FrozenRMT(RMT):
     """Never updates its memory."""
 
-    def _next_memory(self, memory: Tensor, written: Tensor) -> Tensor:
+    def written(self, memory: Tensor, streams: list[Tensor]) -> Tensor:
         return memory
 
 
@@ -109,7 +109,7 @@ def test_detaching_the_state_stops_the_gradient() -> None:
     assert not grad[:, :S].any() and (grad[:, S:].abs().amax(-1) > 0).all()
 
 
-@pytest.mark.parametrize("name", ["rmt", "armt"])
+@pytest.mark.parametrize("name", ["rmt", "rmt_encoder", "armt"])
 @pytest.mark.parametrize("most", [1, 2, 3])
 def test_the_gradient_passes_so_many_segments_and_no_more(name: str, most: int) -> None:
     """The first call's last write is due in the second; its first segment counts as the first of a run."""
