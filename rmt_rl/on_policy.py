@@ -81,7 +81,7 @@ class MemoryOnPolicyAlgorithm(OnPolicyAlgorithm):
         if self.use_sde:
             self.policy.reset_noise(env.num_envs)
         callback.on_rollout_start()
-        states = self._memory or self.policy.initial_states(env.num_envs)
+        states = self._memory or self.policy.rollout_states(env.num_envs)
         check_no_nan("the environment's observations", self._last_obs)
 
         for n_steps in range(n_rollout_steps):

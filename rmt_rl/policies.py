@@ -119,6 +119,13 @@ class MemoryActorCriticPolicy(ActorCriticPolicy):
                 core.initial_state(batch_size) for core in (self.core, self.critic_core) if core is not None
             )
 
+    def rollout_states(self, batch_size: int) -> CoreStates:
+        """As ``initial_states``, for environments whose experience is trained on."""
+        with th.no_grad():
+            return tuple(
+                core.rollout_state(batch_size) for core in (self.core, self.critic_core) if core is not None
+            )
+
     def _remember(
         self, observations: PyTorchObs, states: CoreStates, episode_starts: Tensor
     ) -> tuple[Tensor, Tensor, CoreStates]:

@@ -112,10 +112,11 @@ class ARMT(SegmentedCore):
         gated: bool = False,
         persistent_tokens: int = 0,
         bptt_segments: int | None = None,
+        segment_jitter: float = 0.0,
     ) -> None:
         super().__init__(
             input_dim, width, layers, heads, segment_length, memory_tokens, feedforward, dropout, gated,
-            persistent_tokens, bptt_segments,
+            persistent_tokens, bptt_segments, segment_jitter,
         )  # fmt: skip
         if memory_width is None:
             memory_width = max(1, width // 2)

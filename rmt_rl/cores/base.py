@@ -46,6 +46,10 @@ class MemoryCore(nn.Module, ABC, Generic[StateT]):
     def initial_state(self, batch_size: int) -> StateT:
         """The state of ``batch_size`` rows, none of which has seen a step."""
 
+    def rollout_state(self, batch_size: int) -> StateT:
+        """As ``initial_state``, for rows that collect experience to train on: cores may begin with a draw."""
+        return self.initial_state(batch_size)
+
     @abstractmethod
     def forward(self, inputs: Tensor, state: StateT, episode_starts: Tensor) -> tuple[Tensor, StateT]:
         """Consume T steps.

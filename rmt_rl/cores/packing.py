@@ -23,7 +23,7 @@ class Sizes(NamedTuple):
     window: int
     """W cached steps before the segment; 0 but for the hybrid"""
     steps: int
-    """S steps of a full segment"""
+    """S steps of a full segment, the most where lengths are drawn"""
     write: int
     """M tokens of the write block"""
 
@@ -60,6 +60,11 @@ class Packing(NamedTuple):
     """(G * K,) the same for keys; N + i stands for ``cached[i]``"""
     cached: Ints
     """(C,) what comes from the cache, as indices into that cache's places, flattened"""
+
+    @property
+    def ends(self) -> Ints:
+        """(G,) how many slots of each are filled, in the cache or by steps."""
+        return self.segments.slot + self.segments.length
 
     @property
     def writing(self) -> bool:
@@ -107,7 +112,7 @@ def _cached(
     group: Segments, slots: int, sizes: Sizes, before: Packing | None
 ) -> tuple[tuple[Ints, Ints], Ints]:
     """Which cells of the rows of keys come from the cache, and from which of its places, flattened."""
-    read, window, full, write = sizes
+    read, window, _, _ = sizes
     column = np.arange(read + window + slots)
     in_window = (column >= read) & (column < read + window)
     if before is None:
@@ -117,7 +122,9 @@ def _cached(
         return (segment, cell), group.row[segment] * sizes.cache + cell
     # The window is the last W of [window; steps] of the segment before; its write comes behind.
     segment, cell = np.nonzero(np.broadcast_to(in_window, (len(group.row), len(column))))
-    return (segment, cell), before.writes[segment] * (sizes.cache + write) + full + cell
+    source = before.writes[segment]
+    wide = before.keys.size // len(before.segments.row)
+    return (segment, cell), source * wide + before.ends[source] + cell
 
 
 class Indices(NamedTuple):

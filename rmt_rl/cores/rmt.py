@@ -59,6 +59,8 @@ class RMT(SegmentedCore):
         default all of them. A segment handed its memory by the state counts as the first.
     :param retention: a learned gate on what is written, entry by entry: m_{tau+1} = g m_tau + (1 - g) w with
         g = sigmoid(W [m_tau; w]), at first about .12
+    :param segment_jitter: share of S by which the lengths of segments vary in training, up and down, drawn
+        anew for each; 0 for segments of S steps. An agent that is not in training has those (Memo, 2025).
     :raises ValueError: where an option is out of range
     """
 
@@ -77,10 +79,11 @@ class RMT(SegmentedCore):
         memory_noise: float = 0.0,
         bptt_segments: int | None = None,
         retention: bool = False,
+        segment_jitter: float = 0.0,
     ) -> None:
         super().__init__(
             input_dim, width, layers, heads, segment_length, memory_tokens, feedforward, dropout, gated,
-            persistent_tokens, bptt_segments,
+            persistent_tokens, bptt_segments, segment_jitter,
         )  # fmt: skip
         # The rows start distinct: identical ones would receive identical gradients and stay so.
         self.initial_memory = nn.Parameter(torch.empty(memory_tokens, width).normal_(std=0.1))

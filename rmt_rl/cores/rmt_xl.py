@@ -43,11 +43,13 @@ class RMTXL(RMT):
         memory_noise: float = 0.0,
         bptt_segments: int | None = None,
         retention: bool = False,
+        segment_jitter: float = 0.0,
     ) -> None:
         require_positive("memory_length", memory_length)
         super().__init__(
             input_dim, width, layers, heads, segment_length, memory_tokens,
             feedforward, dropout, gated, persistent_tokens, memory_noise, bptt_segments, retention,
+            segment_jitter,
         )  # fmt: skip
         self.memory_length = memory_length
         self.options["memory_length"] = memory_length
@@ -66,8 +68,10 @@ class RMTXL(RMT):
         distance = self._distance(torch.arange(slots, device=like.device), slots)
         visible[tokens : tokens + slots, tokens : before + slots] = (distance >= 0) & (distance <= window)
         visible[tokens + slots :] = True
-        exists = self._exists(group.window, slots + writing)
-        return hide(visible & exists, like)
+        visible = visible & self._exists(group.window, slots + writing)
+        if self.jitter is not None:
+            visible = visible & self.filled(group, like)
+        return hide(visible, like)
 
     def mask(self, block: Block, query: Tensor, visible: Tensor, group: Group) -> Tensor:
         tokens = self.memory_tokens
@@ -77,20 +81,17 @@ class RMTXL(RMT):
         return F.pad(relative, (tokens, writing, tokens, writing)) + visible
 
     def visible_to_step(self, cache: Tensor, position: Tensor, window: Tensor) -> Tensor:
-        distance = self._distance(position, self.segment_length)  # (B, W + S)
+        distance = self._distance(position, self.sizes.steps)  # (B, W + S)
         visible = F.pad(
             (distance >= 0) & (distance <= self.memory_length), (self.memory_tokens, 0), value=True
         )
-        return hide(visible[:, None, None] & self._exists(window, self.segment_length), cache)
+        return hide(visible[:, None, None] & self._exists(window, self.sizes.steps), cache)
 
     def step_mask(self, block: Block, query: Tensor, visible: Tensor, position: Tensor) -> Tensor:
         by_distance = self.positions.scores(block, query)  # (B, H, 1, W + 1)
-        index = self._distance(position, self.segment_length).clamp(0, self.memory_length)
+        index = self._distance(position, self.sizes.steps).clamp(0, self.memory_length)
         relative = by_distance.gather(-1, index[:, None, None].expand(-1, query.shape[1], -1, -1))
         return F.pad(relative, (self.memory_tokens, 0)) + visible
-
-    def write_mask(self, cache: Tensor, window: Tensor) -> Tensor:
-        return hide(self._exists(window, self.segment_length + self.memory_tokens), cache)
 
     def _distance(self, slot: Tensor, slots: int) -> Tensor:
         """(..., W + slots): how far the W steps before the segment and its first ones lie behind ``slot``."""

@@ -18,7 +18,9 @@ from torch import Tensor, nn
 
 from rmt_rl.cores.base import MemoryCore, expand_rows, require_positive
 from rmt_rl.cores.blocks import Block, hide, make_blocks
+from rmt_rl.cores.jitter import make_jitter
 from rmt_rl.cores.packing import Sizes
+from rmt_rl.cores.segments import to_device
 from rmt_rl.cores.unroll import Group, unroll
 
 
@@ -34,6 +36,8 @@ class SegmentedState(NamedTuple):
     """(B,) int64: steps that the current segment has, 0 before the first; at S its write is due"""
     window: Tensor
     """(B,) int64: how many of the W steps before the segment exist"""
+    draw: Tensor
+    """(B,) int64: the number that the segment's length was drawn with; 0 for S steps"""
 
 
 class SegmentedCore(MemoryCore[SegmentedState]):
@@ -43,6 +47,7 @@ class SegmentedCore(MemoryCore[SegmentedState]):
     :param segment_length: S, in steps
     :param memory_tokens: M, tokens of the write block
     :param bptt_segments: through how many successive segments of a training sequence a gradient passes
+    :param segment_jitter: share of S by which lengths of segments vary in training, up and down
     :raises ValueError: where an option is out of range
     """
 
@@ -66,6 +71,7 @@ class SegmentedCore(MemoryCore[SegmentedState]):
         gated: bool,
         persistent_tokens: int,
         bptt_segments: int | None,
+        segment_jitter: float,
     ) -> None:
         super().__init__(input_dim, require_positive("width", width))
         self.segment_length = require_positive("segment_length", segment_length)
@@ -73,6 +79,7 @@ class SegmentedCore(MemoryCore[SegmentedState]):
         self.bptt_segments = (
             None if bptt_segments is None else require_positive("bptt_segments", bptt_segments)
         )
+        self.jitter = make_jitter(segment_length, segment_jitter)
         self.blocks = make_blocks(
             width, layers, heads, feedforward, dropout, gated, persistent_tokens, relative=self.relative
         )
@@ -81,8 +88,10 @@ class SegmentedCore(MemoryCore[SegmentedState]):
             memory_tokens=memory_tokens, feedforward=feedforward, gated=gated,
             persistent_tokens=persistent_tokens,
         )  # fmt: skip
+        if self.jitter is not None:
+            self.options["segment_jitter"] = segment_jitter
         self.encode = nn.Linear(self.input_dim, width)
-        self.slot = nn.Parameter(torch.empty(segment_length, width).normal_(std=0.1))
+        self.slot = nn.Parameter(torch.empty(self.sizes.steps, width).normal_(std=0.1))
         # Fed back every segment, a gain would be raised to the power of the number of segments and wipe out
         # all but the largest directions of the memory. Without one, a block that adds nothing keeps it.
         self.norm = nn.LayerNorm(width, elementwise_affine=False)
@@ -129,7 +138,8 @@ class SegmentedCore(MemoryCore[SegmentedState]):
     @property
     def sizes(self) -> Sizes:
         """R, W, S and M."""
-        return Sizes(self.read_tokens, self.memory_length, self.segment_length, self.memory_tokens)
+        steps = self.segment_length if self.jitter is None else self.jitter.longest
+        return Sizes(self.read_tokens, self.memory_length, steps, self.memory_tokens)
 
     def initial_state(self, batch_size: int) -> SegmentedState:
         require_positive("batch_size", batch_size)
@@ -137,7 +147,13 @@ class SegmentedCore(MemoryCore[SegmentedState]):
         memory = first.expand(batch_size, *first.shape)
         shape = (batch_size, len(self.blocks), self.sizes.cache, 2 * self.output_dim)
         zeros = torch.zeros(batch_size, dtype=torch.int64, device=memory.device)
-        return SegmentedState(memory, memory.new_zeros(shape), zeros, zeros)
+        return SegmentedState(memory, memory.new_zeros(shape), zeros, zeros, zeros)
+
+    def rollout_state(self, batch_size: int) -> SegmentedState:
+        state = self.initial_state(batch_size)
+        if self.jitter is None:
+            return state
+        return state._replace(draw=self.jitter.first_draws(batch_size, state.draw.device))
 
     def forward(
         self, inputs: Tensor, state: SegmentedState, episode_starts: Tensor
@@ -161,30 +177,40 @@ class SegmentedCore(MemoryCore[SegmentedState]):
 
         At position 0 the cache's read block and steps are still those of the segment before.
         """
-        due = ~starts & (state.position == self.segment_length)
+        full = self.segment_length if self.jitter is None else self.jitter.lengths(state.draw)
+        due = ~starts & (state.position == full)
         memory = torch.where(expand_rows(starts, state.memory), self.first_memory(), state.memory)
         cache, window = state.cache, state.window.masked_fill(starts, 0)
         rows = due.nonzero().squeeze(1)
         if len(rows):
-            old, existing = cache[rows], window[rows]
-            after = self._write(memory[rows], old, existing)
+            old, existing, length = cache[rows], window[rows], state.position[rows]
+            after = self._write(memory[rows], old, length, existing)
             memory = memory.index_copy(0, rows, after if self.bptt_segments is None else after.detach())
             if self.memory_length:
-                recent = old[:, :, -self.memory_length :].detach()
-                cache = cache.index_copy(
-                    0, rows, F.pad(recent, (0, 0, self.read_tokens, self.segment_length))
-                )
-                window = window.index_copy(0, rows, self.window_after(existing))
-        return SegmentedState(memory, cache, state.position.masked_fill(starts | due, 0), window)
+                recent = self._recent(old, length).detach()
+                cache = cache.index_copy(0, rows, F.pad(recent, (0, 0, self.read_tokens, self.sizes.steps)))
+                window = window.index_copy(0, rows, self.window_after(existing, length))
+        opening = starts | due
+        position = state.position.masked_fill(opening, 0)
+        draw = state.draw
+        if self.jitter is not None:
+            draw = torch.where(opening, self.jitter.advance(draw), draw)
+        return SegmentedState(memory, cache, position, window, draw)
 
-    def window_after(self, window: Tensor) -> Tensor:
-        """How many of the W steps before the next segment exist, after a full one."""
-        return (window + self.segment_length).clamp(max=self.memory_length)
+    def _recent(self, cache: Tensor, position: Tensor) -> Tensor:
+        """The last W places of [window; steps] up to ``position`` (G,): (G, L, W, 2 D)."""
+        place = self.read_tokens + position[:, None] + torch.arange(self.memory_length, device=cache.device)
+        index = place[:, None, :, None].expand(-1, cache.shape[1], -1, cache.shape[3])
+        return cache.gather(2, index)
 
-    def _write(self, memory: Tensor, cache: Tensor, window: Tensor) -> Tensor:
+    def window_after(self, window: Tensor, length: Tensor) -> Tensor:
+        """How many of the W steps before the next segment exist, after one of so many steps."""
+        return (window + length).clamp(max=self.memory_length)
+
+    def _write(self, memory: Tensor, cache: Tensor, position: Tensor, window: Tensor) -> Tensor:
         """What full segments write whose steps are all cached; all are rows of a ``SegmentedState``."""
         z, streams = self.writing(memory), []
-        mask = self.write_mask(cache, window)
+        mask = self.write_mask(cache, position, window)
         for layer, block in enumerate(self.blocks):
             z = self.recall(layer, z, memory)
             own = block.tokens(z)
@@ -198,7 +224,7 @@ class SegmentedCore(MemoryCore[SegmentedState]):
 
     def _act(self, inputs: Tensor, state: SegmentedState) -> tuple[Tensor, SegmentedState]:
         """One step for every row, from the cache; where a segment opens, the read block with it."""
-        memory, cache, position, window = state
+        memory, cache, position, window, draw = state
         rows, read, width = len(position), self.read_tokens, self.output_dim
         cache = cache.clone()
         z = self.encode(inputs.squeeze(1)) + self.slot.index_select(0, position)
@@ -228,7 +254,7 @@ class SegmentedCore(MemoryCore[SegmentedState]):
                 query, key, value = block.split(of_block)
                 found = torch.cat([found, block.look(self.content(query), key, value).flatten(0, 1)])
             z = block.update(z[: len(found)], found)
-        return self.norm(z).unsqueeze(1), SegmentedState(memory, cache, position + 1, window)
+        return self.norm(z).unsqueeze(1), SegmentedState(memory, cache, position + 1, window, draw)
 
     # -- who sees whom; the hybrid has its own ---------------------------------------------------------------
 
@@ -239,7 +265,21 @@ class SegmentedCore(MemoryCore[SegmentedState]):
         visible = torch.ones(size, size, dtype=torch.bool, device=like.device).tril_()
         visible[:read, :read] = True
         visible[read + slots :] = True
+        if self.jitter is not None:
+            visible = visible & self.filled(group, like)
         return hide(visible, like)
+
+    def filled(self, group: Group, like: Tensor) -> Tensor:
+        """(G, 1, 1, K) bool: all places of the rows of keys but the slots behind each segment's last step.
+
+        Steps see none of them anyway; the write block would, where full segments differ in length.
+        """
+        packing = group.packing
+        before, behind = self.read_tokens + self.memory_length, self.memory_tokens * packing.writing
+        slot = torch.arange(packing.slots, device=like.device)
+        filled = slot < to_device(packing.ends, like)[:, None]
+        filled = F.pad(F.pad(filled, (before, 0), value=True), (0, behind), value=True)
+        return filled[:, None, None]
 
     def mask(self, block: Block, query: Tensor, visible: Tensor, group: Group) -> Tensor:
         """``visible`` with what else is added to the scores, broadcastable to (G, H, Q, K)."""
@@ -253,12 +293,15 @@ class SegmentedCore(MemoryCore[SegmentedState]):
         """``visible`` with what else is added to the scores of one step."""
         return visible
 
-    def write_mask(self, cache: Tensor, window: Tensor) -> Tensor | None:
+    def write_mask(self, cache: Tensor, position: Tensor, window: Tensor) -> Tensor | None:
         """What the write block sees of [cache; write] in ``_write``, broadcastable to (B, 1, M, keys)."""
-        return None
+        if self.jitter is None and not self.memory_length:
+            return None
+        sees = F.pad(~self.empty(position, window), (0, self.memory_tokens), value=True)
+        return hide(sees, cache)[:, None, None]
 
     def empty(self, position: Tensor, window: Tensor) -> Tensor:
         """(B, R + W + S) bool, the places of the cache that hold nothing at ``position`` (B,)."""
-        place = torch.arange(-self.memory_length, self.segment_length, device=position.device)
+        place = torch.arange(-self.memory_length, self.sizes.steps, device=position.device)
         empty = (place >= position[:, None]) | (place < -window[:, None])
         return F.pad(empty, (self.read_tokens, 0), value=False)

@@ -15,6 +15,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from rmt_rl.cores.jitter import Jitter
+
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
@@ -42,21 +44,33 @@ class Segments(NamedTuple):
     """The next segment continues its episode, and so reads what it writes."""
     last: Bools
     """It is the last of its row."""
+    draw: Ints
+    """The number its length was drawn with, 0 if it was not drawn; see ``cores/jitter.py``."""
 
 
-def find_segments(episode_starts: Tensor, position: Tensor, segment_length: int) -> Segments:
+def find_segments(
+    episode_starts: Tensor,
+    position: Tensor,
+    segment_length: int,
+    jitter: Jitter | None = None,
+    draw: Tensor | None = None,
+) -> Segments:
     """Cut a batch into segments.
 
     :param episode_starts: (B, T) bool
-    :param position: (B,) steps that each row's current segment already has, below ``segment_length``
+    :param position: (B,) steps that each row's current segment already has, fewer than a full one
+    :param jitter: how lengths are drawn, with the numbers ``draw`` (B,) of the current segments; None if all
+        have ``segment_length`` steps
     """
     starts: Bools = episode_starts.cpu().numpy()
     rows, steps = starts.shape
-    time = np.arange(steps)
-    last_start = np.maximum.accumulate(np.where(starts, time, -1), axis=1)
-    # The index of every step in its episode, counted from the first step of the segment the row begins in.
-    age = np.where(last_start < 0, position.cpu().numpy()[:, None] + time, time - last_start)
-    begins = age % segment_length == 0
+    before: Ints = position.cpu().numpy()
+    if jitter is None or draw is None:
+        slots, depths = _equal_segments(starts, before, segment_length)
+        draws = np.zeros_like(slots)
+    else:
+        slots, depths, draws = jitter.segments(starts, before, draw.cpu().numpy())
+    begins = slots == 0
     begins[:, 0] = True
     first = np.flatnonzero(begins)
     row, start = np.divmod(first, steps)
@@ -65,8 +79,18 @@ def find_segments(episode_starts: Tensor, position: Tensor, segment_length: int)
     last = start + length == steps
     followed = ~last
     followed[:-1] &= ~fresh[1:]
-    depth, slot = np.divmod(age.reshape(-1)[first], segment_length)
-    return Segments(row, first, length, slot, depth, fresh, followed, last)
+    slot, depth, drawn = (of_steps.reshape(-1)[first] for of_steps in (slots, depths, draws))
+    return Segments(row, first, length, slot, depth, fresh, followed, last, drawn)
+
+
+def _equal_segments(starts: Bools, position: Ints, segment_length: int) -> tuple[Ints, Ints]:
+    """(B, T) each: the slot of every step in its segment, and that segment's depth."""
+    time = np.arange(starts.shape[1])
+    last_start = np.maximum.accumulate(np.where(starts, time, -1), axis=1)
+    # The index of every step in its episode, counted from the first step of the segment the row begins in.
+    age = np.where(last_start < 0, position[:, None] + time, time - last_start)
+    depth, slot = np.divmod(age, segment_length)
+    return slot, depth
 
 
 def find_spans(episode_starts: Tensor) -> Segments:

@@ -16,7 +16,7 @@ from rmt_rl.cores.segments import Ints, find_segments, invert, to_device
 if TYPE_CHECKING:
     from rmt_rl.cores.segmented import SegmentedCore, SegmentedState
 
-State = tuple[Tensor, Tensor, Tensor, Tensor]
+State = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
 """The fields of a ``SegmentedState``."""
 
 
@@ -39,7 +39,7 @@ def unroll(
     :param state: opened: no write is due
     """
     rows, steps = episode_starts.shape
-    plan = find_segments(episode_starts, state.position, core.segment_length)
+    plan = find_segments(episode_starts, state.position, core.segment_length, core.jitter, state.draw)
     packings: list[Packing] = []
     for depth in range(int(plan.depth.max()) + 1):
         packings.append(pack(plan, depth, core.sizes, packings[-1] if depth else None))
@@ -65,10 +65,12 @@ def unroll(
                 memory = memory.detach()
             if core.memory_length:
                 cache = [layer.detach().flatten(0, 1) for layer in rows_of_keys]
-                window = core.window_after(window.index_select(0, group.on_device.writes))
+                ends = to_device(packing.ends[packing.writes], window)
+                window = core.window_after(window.index_select(0, group.on_device.writes), ends)
     inverse = to_device(invert(order, rows * steps), inputs)
     whole = core.norm(torch.cat(outputs).index_select(0, inverse)).view(rows, steps, -1)
-    return whole, after.state() if wants_state else (memory[:0], state.cache[:0], window[:0], window[:0])
+    nothing = (memory[:0], state.cache[:0], window[:0], window[:0], window[:0])
+    return whole, after.state() if wants_state else nothing
 
 
 def _first(core: SegmentedCore, packing: Packing, state: SegmentedState) -> tuple[Tensor, Tensor]:
@@ -139,20 +141,20 @@ class _After:
         if not len(last):
             return
         index = to_device(last, group.memory)
-        position = to_device((segments.slot + segments.length)[last], group.memory)
+        position, draw = (to_device(of[last], group.memory) for of in (group.packing.ends, segments.draw))
         window = group.window.index_select(0, index)
         # Rows of keys end with the write block, or before the last slots of a full segment.
         cache = torch.stack([keys.index_select(0, index)[:, :places] for keys in rows_of_keys], dim=1)
         cache = F.pad(cache, (0, 0, 0, places - cache.shape[2]))
         cache = cache.masked_fill(self.core.empty(position, window)[:, None, :, None], 0.0)
         self.rows.append(segments.row[last])
-        self.states.append((group.memory.index_select(0, index), cache, position, window))
+        self.states.append((group.memory.index_select(0, index), cache, position, window, draw))
 
     def state(self) -> State:
         """Of all rows in their order."""
         rows = np.concatenate(self.rows)
         order = to_device(invert(rows, len(rows)), self.states[0][0])
-        memory, cache, position, window = (
+        memory, cache, position, window, draw = (
             torch.cat(leaves)[order] for leaves in zip(*self.states, strict=True)
         )
-        return memory, cache, position, window
+        return memory, cache, position, window, draw

@@ -124,11 +124,16 @@ def xl_episode(core: Any, inputs: Tensor) -> Tensor:
     return final_norm(core, z)
 
 
-def rmt_episode(core: Any, inputs: Tensor) -> tuple[Tensor, list[Tensor]]:
+def rmt_episode(core: Any, inputs: Tensor, lengths: list[int] | None = None) -> tuple[Tensor, list[Tensor]]:
     """``rmt`` and ``rmt_xl``: the outputs for the episode (T, input_dim), the memory each segment begins with
     and the one that the last would hand on.
+
+    :param lengths: of the segments, as many as there are; by default all alike
     """
     window, size = core.memory_length, core.segment_length
+    if lengths is None:
+        lengths = [size] * -(-len(inputs) // size)
+    begins = [sum(lengths[:n]) for n in range(len(lengths))]
     memories, outputs = [core.initial_memory], []
     # Per layer the inputs at all steps of earlier segments.
     past: list[Tensor] = [core.encode(inputs[:0]) for _ in core.blocks]
@@ -141,7 +146,7 @@ def rmt_episode(core: Any, inputs: Tensor) -> tuple[Tensor, list[Tensor]]:
         distance = query.time - key.time
         return distance >= 0 and (not window or distance <= window)
 
-    for begin in range(0, len(inputs), size):
+    for begin, size in zip(begins, lengths, strict=True):
         memory, x = memories[-1], inputs[begin : begin + size]
         read, write = ([Token(kind)] * len(memory) for kind in ("read", "write"))
         tokens = [*read, *(Token("step", begin + i) for i in range(len(x))), *write]
@@ -170,7 +175,7 @@ def handed_over(core: Any, memory: Tensor, written: Tensor) -> Tensor:
 
 
 def encoder_episode(core: Any, inputs: Tensor) -> tuple[Tensor, list[Tensor]]:
-    """``rmt_encoder``: the outputs for the episode (T, input_dim), and the memories that its segments read."""
+    """``rmt_encoder``: the outputs for the episode (T, input_dim), and what memories its segments read."""
     size, memories, outputs = core.segment_length, [core.initial_memory], []
     for begin in range(0, len(inputs), size):
         memory, x = memories[-1], inputs[begin : begin + size]

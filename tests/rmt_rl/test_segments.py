@@ -76,6 +76,7 @@ def find_by_loops(layout: Layout) -> list[dict[str, int | bool]]:
                         depth=depth,
                         fresh=start,
                         followed=False,
+                        draw=0,
                     )
                 )
             found[-1]["length"] += 1
