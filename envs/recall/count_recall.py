@@ -58,7 +58,7 @@ _ASKED_STREAM = FIRST_STREAM + 1
 
 
 class CountRecallPolicy(ScriptedPolicy["CountRecall"]):
-    """Counts each symbol; without memory, answers the likeliest count at the end of an episode."""
+    """Counts each symbol; without memory, answers the likeliest count at the end, at the task's levels."""
 
     def __init__(self, task: CountRecall, remember: bool = True) -> None:
         super().__init__(task, remember)

@@ -7,9 +7,10 @@ Description
     the Reasoning task of the Recurrent Memory Transformer's scaling report (Bulatov et al. 2023, "Scaling
     Transformer to 1M tokens and beyond with RMT"), in which the two facts are sentences.
 
-    Part of the way already pays, so that there is something to climb: who remembers where one holder is, no
-    matter which, and nothing else, is right in 1 / holders + (1 - 1 / holders) / places of the episodes: .625
-    by default, against a chance of .25. `RMT/ReasoningParity-v0` is the control without that slope.
+    Part of the way already pays, so that there is something to climb: an agent that keeps where one holder
+    is, no matter which, and nothing else, is right in 1 / holders + (1 - 1 / holders) / places of the
+    episodes: .625 by default, against a chance of .25. `RMT/ReasoningParity-v0` is the control without that
+    slope.
 
 Observation
     Box(0, 1, (holders + places + 1 + distractors + 1,), float32):

@@ -4,9 +4,9 @@ Description
     Two numbers, each drawn from 0 to `modulus` - 1, come at random steps among `delay` distractors. Then
     comes a query, at which the agent answers their sum modulo `modulus`. An episode has `delay` + 3 steps.
 
-    A hard control to `RMT/Reasoning-v0`, and just as easy for who remembers: but a policy that keeps one of
-    the numbers is right exactly as often as one that keeps none, so no step on the way to the solution pays,
-    and policy gradients have nothing to climb. With `modulus` 2 it is the parity of two bits.
+    A hard control to `RMT/Reasoning-v0`. A policy that keeps one of the numbers is right exactly as often as
+    one that keeps none, so no step on the way to the solution pays, and policy gradients have nothing to
+    climb. With `modulus` 2 it is the parity of two bits.
 
 Observation
     Box(0, 1, (modulus + distractors + 1,), float32), one-hot:

@@ -1,7 +1,12 @@
 """What holds for the tasks that ask questions: only answers count, and nothing gives them away."""
 
+import warnings
+
+import gymnasium as gym
 import numpy as np
 import pytest
+from gymnasium.utils.env_checker import check_env as gym_check_env
+from stable_baselines3.common.env_checker import check_env as sb3_check_env
 
 from envs.recall.asking import AskingTask
 from envs.recall.tasks import TASKS
@@ -77,6 +82,25 @@ def test_shares_of_the_questions_add_up_exactly(correct, wrong):
                 ended |= outcome.terminated
                 task.restart(task.ended.nonzero()[0])
             np.testing.assert_array_equal(returns, total)
+
+
+@pytest.mark.parametrize(
+    ("name", "kwargs", "dimension"),
+    [
+        ("FactRecall", {"keys": 320, "facts": 320, "hops": 3, "queries": 2}, 653),
+        ("MemorySize", {"bits": 40}, 81),
+        ("MemoryLength", {"length": 100}, 3),
+        ("CountRecall", {"length": 200, "symbols": 52, "every": 1}, 104),
+        ("Reasoning", {"delay": 4096, "holders": 10, "places": 20}, 40),
+    ],
+)
+def test_the_largest_presets_pass_the_checks_too(name, kwargs, dimension):
+    env = gym.make(f"envs:RMT/{name}-v0", **kwargs)
+    assert env.observation_space.shape == (dimension,)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        gym_check_env(env.unwrapped)
+        sb3_check_env(env)
 
 
 def fit_and_score(inputs, targets):

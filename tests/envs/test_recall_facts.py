@@ -176,6 +176,7 @@ def test_parameters_are_checked_against_the_levels_of_their_own_rows():
     with pytest.raises(ValueError, match=r"facts=1: must be from hops \* queries=2"):
         task.set_parameters(hops=2)
     task.set_parameters(np.array([1, 2]), hops=2)
+    task.set_levels([1], rows=np.array([0]))  # too few for the other rows, which it is not for
     task.set_parameters(hops=3, facts=6)  # together they fit
     assert task.settings.get("hops") == [3, 3, 3]
     assert task.settings.get("facts") == [6, 6, 6]
