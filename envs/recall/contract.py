@@ -59,7 +59,10 @@ class Task(ABC):
 
     @staticmethod
     def check_parameters(values: Mapping[str, NDArray[Any]]) -> None:
-        """Raise ValueError for parameters (N,) by name that do not fit each other."""
+        """Raise ValueError for parameters (N,) by name that do not fit each other.
+
+        Among them the level, as the lowest and the highest number (N, 2) that episodes can draw.
+        """
         return None  # any do, unless the task says otherwise
 
     @abstractmethod

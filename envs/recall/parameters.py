@@ -105,6 +105,7 @@ class LevelTable:
             raise ValueError(f"levels={levels!r}: must be a sequence of at least one level")
         ends = [check_level(parameter, level) for level in self.levels]
         self.probabilities = _check_probabilities(probabilities, len(self.levels))
+        self.ends: tuple[int, int] = min(low for low, _ in ends), max(high for _, high in ends)
         self._low: Ints = np.array([low for low, _ in ends], dtype=np.int64)
         self._width: Ints = np.array([high - low + 1 for low, high in ends], dtype=np.int64)
         self._bounds = np.cumsum(self.probabilities)[:-1]
@@ -116,9 +117,15 @@ class LevelTable:
     @property
     def summary(self) -> Level:
         """The single level, or the (lowest, highest) of several."""
-        if len(self.levels) == 1:
-            return self.levels[0]
-        return int(self._low.min()), int((self._low + self._width).max() - 1)
+        return self.levels[0] if len(self.levels) == 1 else self.ends
+
+    def shares(self) -> dict[int, float]:
+        """How often each number is drawn."""
+        shares: dict[int, float] = {}
+        for low, width, probability in zip(self._low, self._width, self.probabilities, strict=True):
+            for number in range(low, low + width):
+                shares[number] = shares.get(number, 0.0) + float(probability / width)
+        return shares
 
     def draw(
         self, choice: NDArray[np.float64], value: NDArray[np.float64]

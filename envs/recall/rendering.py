@@ -112,7 +112,7 @@ def draw_query_task(
         if has_flag and symbol[-2] == 1.0:
             frame(picture, 16, 40, 112, 112, 6, FLAG)
             write(picture, "FLAG", 140, 96, 4, FLAG)
-    _draw_progress(picture, progress)
+    draw_progress(picture, progress)
     return picture
 
 
@@ -143,11 +143,12 @@ def draw_maze(position: float, side: int, goal: int, start: float, caption: str,
         top = middle - 5 + row if goal > 0 else middle + 5 - row
         rectangle(picture, top, left - row, 1, width, colour)
     write(picture, f"SEES {caption}", 128, 160, 2, TEXT)
-    _draw_progress(picture, progress)
+    draw_progress(picture, progress)
     return picture
 
 
-def _draw_progress(picture: Picture, progress: float) -> None:
+def draw_progress(picture: Picture, progress: float) -> None:
+    """Draw the bar at the bottom: the share of the episode that is over, 0 to 1."""
     height, width = picture.shape[:2]
     rectangle(picture, height - 14, 16, 6, width - 32, PANEL)
     rectangle(picture, height - 14, 16, 6, round((width - 32) * min(progress, 1.0)), DIM)

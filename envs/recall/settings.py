@@ -22,7 +22,8 @@ class Settings:
         parameters: the parameters but the level.
         level: the parameter that is the difficulty.
         values: the value of every one of them by name.
-        check: raises ValueError for values (N,) by name that do not fit each other.
+        check: raises ValueError for values (N,) by name that do not fit each other; the level comes as the
+            lowest and the highest number (N, 2) to draw.
 
     Raises:
         ValueError: `n_envs` under 1, or a value outside its range.
@@ -46,7 +47,7 @@ class Settings:
         }
         self._tables = [LevelTable(level, [values[level.name]])]
         self._table_of: Ints = np.zeros(n_envs, dtype=np.int64)
-        check(self._values)
+        check({**self._values, level.name: self._ends()})
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -95,7 +96,7 @@ class Settings:
                 )
             changed[name] = self._values[name].copy()
             changed[name][rows] = checked
-        self._check(changed)
+        self._check({**changed, self.level.name: self._ends(table, rows)})
         self._values = changed
         if table is not None:
             self._use(table, rows)
@@ -106,9 +107,19 @@ class Settings:
         """Draw the rows' later episodes from these levels.
 
         Raises:
-            ValueError: no levels, a bad level, or bad probabilities.
+            ValueError: no levels, a bad level, one that does not fit the parameters, or bad probabilities.
         """
-        self._use(LevelTable(self.level, levels, probabilities), rows)
+        table = LevelTable(self.level, levels, probabilities)
+        self._check({**self._values, self.level.name: self._ends(table, rows)})
+        self._use(table, rows)
+
+    def level_shares(self) -> dict[int, float]:
+        """How often each number is drawn from the levels, over all rows."""
+        shares: dict[int, float] = {}
+        for table, count in zip(self._tables, np.bincount(self._table_of), strict=True):
+            for number, share in table.shares().items():
+                shares[number] = shares.get(number, 0.0) + share * int(count) / self.n_envs
+        return shares
 
     def draw(
         self, rows: Ints, choice: NDArray[np.float64], value: NDArray[np.float64]
@@ -123,6 +134,13 @@ class Settings:
             chosen = tables == index
             levels[chosen], numbers[chosen] = self._tables[index].draw(choice[chosen], value[chosen])
         return levels, numbers
+
+    def _ends(self, table: LevelTable | None = None, rows: Ints | slice = slice(None)) -> Ints:
+        """(N, 2) the lowest and highest number of each row's levels, or those if `rows` took `table`."""
+        ends: Ints = np.array([old.ends for old in self._tables], dtype=np.int64)[self._table_of]
+        if table is not None:
+            ends[rows] = table.ends
+        return ends
 
     def _use(self, table: LevelTable, rows: Ints | slice) -> None:
         self._table_of[rows] = len(self._tables)

@@ -9,14 +9,26 @@ import gymnasium as gym
 import numpy as np
 
 from envs.recall.base import BatchedTask
+from envs.recall.count_recall import CountRecall
 from envs.recall.detect import DetectAndMemorize
+from envs.recall.fact_recall import FactRecall
 from envs.recall.memorize import Memorize
+from envs.recall.memory_length import MemoryLength
+from envs.recall.memory_size import MemorySize
+from envs.recall.reasoning import Reasoning
+from envs.recall.reasoning_parity import ReasoningParity
 from envs.recall.tmaze import TMaze
 
 TASKS: dict[str, type[BatchedTask]] = {
     "Memorize": Memorize,
     "DetectAndMemorize": DetectAndMemorize,
     "TMaze": TMaze,
+    "Reasoning": Reasoning,
+    "ReasoningParity": ReasoningParity,
+    "FactRecall": FactRecall,
+    "MemoryLength": MemoryLength,
+    "MemorySize": MemorySize,
+    "CountRecall": CountRecall,
 }
 """Task "Name" is registered as "RMT/Name-v0"."""
 

@@ -16,6 +16,18 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("DetectAndMemorize", {"delay": (1, 6), "cues": 5, "noise": 0.3, "earliest": 0.2, "latest": 0.8}),
     ("TMaze", {}),
     ("TMaze", {"active": True, "length": (1, 6), "start_distance": 2, "slack": 3, "goal_reward": 4.0}),
+    ("Reasoning", {}),
+    ("Reasoning", {"delay": (1, 6), "holders": 3, "places": 5, "distractors": 1, "reward_wrong": -0.5}),
+    ("ReasoningParity", {}),
+    ("ReasoningParity", {"delay": (1, 6), "modulus": 3, "distractors": 2, "reward_correct": 0.3}),
+    ("FactRecall", {}),
+    ("FactRecall", {"facts": (6, 9), "keys": 9, "values": 3, "hops": 2, "queries": 3, "delay": 5}),
+    ("MemoryLength", {}),
+    ("MemoryLength", {"length": (1, 6), "reward_wrong": 0.0, "reward_correct": 0.7}),
+    ("MemorySize", {}),
+    ("MemorySize", {"bits": (1, 7), "max_bits": 7, "length": 4, "reward_wrong": 0.0}),
+    ("CountRecall", {}),
+    ("CountRecall", {"length": (1, 9), "symbols": 2, "every": 3, "max_count": 4, "reward_wrong": -1.0}),
 ]
 IDS = [f"{name}{'-varied' if kwargs else ''}" for name, kwargs in CASES]
 # How to make episodes short, by task.
@@ -23,6 +35,12 @@ SHORT: dict[str, dict[str, Any]] = {
     "Memorize": {"delay": (1, 4)},
     "DetectAndMemorize": {"delay": (1, 4)},
     "TMaze": {"length": (1, 3), "active": True, "slack": 4},
+    "Reasoning": {"delay": (1, 4)},
+    "ReasoningParity": {"delay": (1, 4)},
+    "FactRecall": {"facts": (1, 4), "delay": 2},
+    "MemoryLength": {"length": (1, 4)},
+    "MemorySize": {"bits": (1, 4)},
+    "CountRecall": {"length": (1, 4), "every": 2},
 }
 
 

@@ -95,7 +95,10 @@ def test_numpy_numbers_are_numbers():
     np.testing.assert_array_equal(task.observe(), make("Memorize", 2).reset(3))
 
 
-@pytest.mark.parametrize("name", ["Memorize", "DetectAndMemorize", "TMaze"])
+@pytest.mark.parametrize(
+    "name",
+    ["Memorize", "DetectAndMemorize", "TMaze", "Reasoning", "FactRecall", "MemoryLength", "CountRecall"],
+)
 def test_every_parameter_can_be_changed_and_applies_to_the_next_episode(name):
     values = {
         "delay": 2,
@@ -110,6 +113,9 @@ def test_every_parameter_can_be_changed_and_applies_to_the_next_episode(name):
         "slack": 4,
         "goal_reward": 2.0,
         "penalty": 0.5,
+        "facts": 2,
+        "hops": 2,
+        "every": 2,
     }
     task = make(name, 4)
     task.reset(0)
