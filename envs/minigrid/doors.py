@@ -39,8 +39,7 @@ class Doors(GridTask):
         """
         super().__init__(doors, **options)
 
-    @classmethod
-    def answers_of(cls, number: int) -> list[tuple[int, ...]]:
+    def answers_of(self, number: int) -> list[tuple[int, ...]]:
         """Every order of the doors."""
         return list(permutations(range(number)))
 

@@ -43,8 +43,7 @@ class Fetch(GridTask):
         """
         super().__init__(rooms, **options)
 
-    @classmethod
-    def answers_of(cls, number: int) -> list[tuple[int, ...]]:
+    def answers_of(self, number: int) -> list[tuple[int, ...]]:
         """Every room."""
         return [(room,) for room in range(number)]
 

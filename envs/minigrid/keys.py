@@ -1,4 +1,4 @@
-"""Which key goes with which ball is shown once, and needed at two doors."""
+"""Which key goes with which ball is shown once, and needed at door after door."""
 
 from __future__ import annotations
 
@@ -13,40 +13,41 @@ from envs.minigrid.search import Cell
 from envs.minigrid.task import GridTask
 from envs.recall.parameters import Level, Parameter
 
-PLACES = 2
-
 
 class Keys(GridTask):
-    """Pairs of a ball and a key in the first room; two grey doors further on, each beside one of the balls.
+    """Pairs of a ball and a key in the first room; grey doors further on, each beside one of the balls.
 
     In the first room each ball has its key across the room. At the end of a corridor lie keys of all these
     colours, in an order of their own, and one of the balls beside a locked grey door, which the key that went
-    with the ball opens. Another corridor leads on to a second such place, whose ball may be another.
+    with the ball opens. Another corridor leads on to a second such place, whose ball may be another. The
+    difficulty is the number of doors; with one alone a first success is met by chance much sooner.
 
     Action: 0 left, 1 right, 2 forward, 3 pick up the key ahead or, with a key, open the door ahead. A wrong
     key picked up ends the episode. An opened door uses up its key and takes away the others, so that nothing
     can be carried on; the balls and keys of the first room cannot be picked up.
 
-    Answer: the number, from the west, of the key at either door. Chance: 1 / pairs^2 (1/4 to 1/36).
+    Answer: the number, from the west, of the key at each door. Chance: 1 / pairs^doors. Luck at the first door
+    is worth remembering, too: with two pairs, the key that fitted tells all.
 
-    Ids: ``RMT/MiniGrid-Keys-v0`` (2 pairs), ``RMT/MiniGrid-KeysN3-v0`` and N6.
+    Ids: ``RMT/MiniGrid-Keys-v0`` (2 doors, 2 pairs), with more pairs ``RMT/MiniGrid-KeysN3-v0`` and N6.
     """
 
-    difficulty = Parameter("pairs", int, 2, len(COLOR_NAMES))
+    difficulty = Parameter("doors", int, 1, 4)
 
-    def __init__(self, pairs: Level = 2, **options: Any) -> None:
+    def __init__(self, doors: Level = 2, *, pairs: int = 2, **options: Any) -> None:
         """Prepare the task.
 
         Args:
-            pairs: how many pairs of a ball and a key, from 2 to 6, or a range (low, high).
+            doors: how many times the association is needed, from 1 to 4, or a range (low, high).
+            pairs: how many pairs of a ball and a key, from 2 to 6.
             options: ``view_size``, ``corridor``, ``max_steps`` and ``render_mode`` of `GridTask`.
         """
-        super().__init__(pairs, **options)
+        self.pairs = int(Parameter("pairs", int, 2, len(COLOR_NAMES)).check(pairs))
+        super().__init__(doors, **options)
 
-    @classmethod
-    def answers_of(cls, number: int) -> list[tuple[int, ...]]:
-        """Every key at the first door with every key at the second."""
-        return list(product(range(number), repeat=PLACES))
+    def answers_of(self, number: int) -> list[tuple[int, ...]]:
+        """Every key at the first door with every key at the second, and so on."""
+        return list(product(range(self.pairs), repeat=number))
 
     def target(self, answer: tuple[int, ...]) -> tuple[Cell, bool]:
         """The key at the next door or, once it is carried, the door."""
@@ -67,7 +68,7 @@ class Keys(GridTask):
         self.carrying = None
         for left in keys:
             self.grid.set(*left, None)
-        if place + 1 == PLACES:
+        if place + 1 == self.number:
             return True
         self._place += 1
         return None
@@ -77,17 +78,17 @@ class Keys(GridTask):
         return "open each door with the key that goes with its ball"
 
     def _map_width(self, number: int) -> int:
-        # A first room, and twice a corridor, a room and its door; behind the last door a cell; walls.
-        return number + 2 + PLACES * (self.corridor + number + 2) + 3
+        # A first room; for each door a corridor, a room and itself; behind the last one a cell; walls.
+        return self.pairs + 2 + number * (self.corridor + self.pairs + 2) + 3
 
     def _furnish(self, number: int) -> None:
-        middle, left = self.middle, number + 3
-        self._dig(1, middle - 1, number + 2, middle + 1)
+        middle, left = self.middle, self.pairs + 3
+        self._dig(1, middle - 1, self.pairs + 2, middle + 1)
         self._dig(left, middle, self.width - 2, middle)
-        balls = [str(colour) for colour in self.np_random.permutation(COLOR_NAMES)[:number]]
-        keys = [str(colour) for colour in self.np_random.permutation(COLOR_NAMES)[:number]]
+        balls = [str(colour) for colour in self.np_random.permutation(COLOR_NAMES)[: self.pairs]]
+        keys = [str(colour) for colour in self.np_random.permutation(COLOR_NAMES)[: self.pairs]]
         cues: list[Cell] = []
-        for index in range(number):
+        for index in range(self.pairs):
             self._put(Ball, balls[index], (2 + index, middle - 1))
             self._put(Key, keys[index], (2 + index, middle + 1))
             cues += [(2 + index, middle - 1), (2 + index, middle + 1)]
@@ -96,13 +97,13 @@ class Keys(GridTask):
         self._doors: list[Cell] = []
         questions: list[frozenset[Cell]] = []
         answer: list[int] = []
-        for _ in range(PLACES):
+        for _ in range(number):
             left += self.corridor
-            right = left + number
+            right = left + self.pairs
             self._dig(left, middle - 1, right, middle + 1)
-            order = [int(index) for index in self.np_random.permutation(number)]
-            asked = int(self.np_random.integers(number))
-            cells = [(left + slot, middle - 1) for slot in range(number)]
+            order = [int(index) for index in self.np_random.permutation(self.pairs)]
+            asked = int(self.np_random.integers(self.pairs))
+            cells = [(left + slot, middle - 1) for slot in range(self.pairs)]
             for cell, index in zip(cells, order, strict=True):
                 self._put(Key, keys[index], cell)
             ball = (right, middle + 1)

@@ -126,15 +126,13 @@ class GridTask(MiniGridEnv):
             raise ValueError(f"levels={levels!r}: must be a sequence of levels, not text")
         self._table = LevelTable(self.parameter, levels, probabilities)
 
-    @classmethod
     @abstractmethod
-    def answers_of(cls, number: int) -> list[tuple[int, ...]]:
+    def answers_of(self, number: int) -> list[tuple[int, ...]]:
         """All answers there can be at a difficulty, each as likely as the others."""
 
-    @classmethod
-    def chance(cls, number: int) -> float:
+    def chance(self, number: int) -> float:
         """Success rate, at a difficulty, of an agent that walks as the best do and guesses."""
-        return 1.0 / len(cls.answers_of(number))
+        return 1.0 / len(self.answers_of(number))
 
     @property
     def answers(self) -> list[tuple[int, ...]]:

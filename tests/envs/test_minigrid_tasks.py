@@ -28,7 +28,7 @@ from envs.minigrid.tasks import PRESETS
 
 NAMES = list(PRESETS)
 LARGEST = list({task: name for name, (task, _) in PRESETS.items()}.values())
-LEVELS = {"Corridor": [7, (7, 9)], "Doors": [2, (2, 4)], "Fetch": [2, (3, 5)], "Keys": [2, (2, 3)]}
+LEVELS = {"Corridor": [7, (7, 9)], "Doors": [2, (2, 4)], "Fetch": [2, (3, 5)], "Keys": [1, (2, 4)]}
 
 
 def make(name: str, **options: object) -> gym.Env:
@@ -67,7 +67,7 @@ def fetch_steps(env: Fetch) -> int:
 
 def keys_steps(env: Keys) -> int:
     last = env._doors[-1][0] - 1
-    return last - 1 + 2 * 4  # at each place turn, pick up, turn back, open
+    return last - 1 + 4 * env.number  # at each place turn, pick up, turn back, open
 
 
 STEPS: dict[str, Callable] = dict(
@@ -111,7 +111,7 @@ def test_answers_are_drawn_alike_whatever_is_in_the_rooms(name: str) -> None:
         # A feature of the east that is as likely as not: which of two things has the smaller id.
         first, second = (env.grid.get(*cell) for cell in sorted(env.questions[0])[:2])
         drawn.append((first.encode() < second.encode(), env.answer))
-    chance = GRID_TASKS[name].chance(env.number)
+    chance = env.chance(env.number)
     assert chance == pytest.approx(dict(Corridor=1 / 2, Doors=1 / 6, Fetch=1 / 4, Keys=1 / 4)[name])
     for feature in (False, True):
         part = [answer for which, answer in drawn if which is feature]
@@ -245,8 +245,9 @@ def test_pictures_stay_of_a_size_that_can_be_shown(name: str, tile: int, columns
         (lambda: Doors(corridor=6), "corridor=6: must be an integer from 7 to 501"),
         (lambda: Fetch(9), "rooms=9: must be an integer from 2 to 8"),
         (lambda: Fetch(corridor=502), "corridor=502: must be an integer from 7 to 501"),
-        (lambda: Keys(7), "pairs=7: must be an integer from 2 to 6"),
-        (lambda: Keys(0), "pairs=0: must be an integer from 2 to 6"),
+        (lambda: Keys(5), "doors=5: must be an integer from 1 to 4"),
+        (lambda: Keys(0), "doors=0: must be an integer from 1 to 4"),
+        (lambda: Keys(pairs=7), "pairs=7: must be an integer from 2 to 6"),
         (lambda: make_grid_task("Boors"), "task='Boors': must be one of Corridor, Doors, Fetch, Keys"),
         (lambda: Doors().set_levels(["S9"]), "doors='S9': must be an integer from 2 to 6"),
         (lambda: Doors().set_levels("S9"), "levels='S9': must be a sequence of levels"),
