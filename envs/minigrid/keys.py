@@ -26,8 +26,8 @@ class Keys(GridTask):
     key picked up ends the episode. An opened door uses up its key and takes away the others, so that nothing
     can be carried on; the balls and keys of the first room cannot be picked up.
 
-    Answer: the number, from the west, of the key at each door. Chance: 1 / pairs^doors. Luck at the first door
-    is worth remembering, too: with two pairs, the key that fitted tells all.
+    Answer: the number, from the west, of the key at each door. Chance: 1 / pairs^doors. Luck at the first
+    door is worth remembering, too: with two pairs, the key that fitted tells all.
 
     Ids: ``RMT/MiniGrid-Keys-v0`` (2 doors, 2 pairs), with more pairs ``RMT/MiniGrid-KeysN3-v0`` and N6.
     """
