@@ -215,7 +215,8 @@ class FastView:
     def _watch(self, grid: Grid) -> None:
         """Remember what the codes were made from."""
         self._cells = list(grid.grid)
-        objects = [cell for cell in self._cells if cell is not None]
+        # Each once, although an object may stand in many cells.
+        objects = {id(cell): cell for cell in self._cells if cell is not None}.values()
         self._plain = [cell for cell in objects if type(cell) in COLOUR_ONLY]
         self._others = [cell for cell in objects if type(cell) not in COLOUR_ONLY]
         self._colours = list(map(_colour, self._plain))

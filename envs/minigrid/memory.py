@@ -6,13 +6,11 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from typing import Any
 
 import gymnasium as gym
-from minigrid.core.constants import DIR_TO_VEC
 from minigrid.envs.memory import MemoryEnv
 
 from envs.minigrid.levels import LevelledEnv
@@ -102,42 +100,6 @@ class MemoryCurriculum(LevelledEnv):
             name: partial(MemoryTask, name, render_mode=render_mode, **task) for name in MEMORY_LEVELS
         }
         super().__init__(makers, levels, probabilities, render_mode)
-
-
-def optimal_action(env: gym.Env[Any, Any], target: tuple[int, int] | None = None) -> int:
-    """First action of a shortest way to the end of a memory episode, by an agent that knows the answer.
-
-    Args:
-        env: a `MemoryTask`, a `MemoryCurriculum` or a bare ``MemoryEnv``, reset.
-        target: the cell to end at; by default the right one.
-
-    Returns:
-        0 left, 1 right or 2 forward.
-    """
-    memory = env.unwrapped.playing.unwrapped if isinstance(env.unwrapped, LevelledEnv) else env.unwrapped
-    if not isinstance(memory, MemoryEnv):
-        raise TypeError(f"env must be a MiniGrid memory environment, got {type(memory).__name__}")
-    goal = memory.success_pos if target is None else target
-    ends = {memory.success_pos, memory.failure_pos} - {goal}
-    start = (int(memory.agent_pos[0]), int(memory.agent_pos[1]), int(memory.agent_dir))
-    # Breadth first over poses; each carries the first action of a shortest way to it.
-    queue: deque[tuple[tuple[int, int, int], int | None]] = deque([(start, None)])
-    seen = {start}
-    while queue:
-        (x, y, direction), first = queue.popleft()
-        if (x, y) == goal and first is not None:
-            return first
-        dx, dy = (int(d) for d in DIR_TO_VEC[direction])
-        ahead = (x + dx, y + dy)
-        cell = memory.grid.get(*ahead)
-        poses = [(x, y, (direction - 1) % 4), (x, y, (direction + 1) % 4)]
-        if ahead not in ends and (cell is None or cell.can_overlap()):
-            poses.append((*ahead, direction))
-        for action, pose in enumerate(poses):
-            if pose not in seen:
-                seen.add(pose)
-                queue.append((pose, action if first is None else first))
-    raise ValueError(f"no way leads from {start} to {goal}")
 
 
 def register() -> None:
