@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from envs.catalogue import TaskInfo
+from typing import Any
+
+from envs.catalogue import Kind, TaskInfo
 from envs.minigrid.memory import CHANCE, MEMORY_LEVELS
+from envs.minigrid.task import GridTask
+from envs.minigrid.tasks import GRID_TASKS, PRESETS
 
 ONE_VIEW = ("S7", "S9")
 """Sizes at which the default view shows cue and answer at once, so that no memory is needed."""
+
+ABOUT: dict[str, tuple[Kind, str]] = {
+    "Corridor": ("object", "an object at the beginning of a corridor says which way to go at its end"),
+    "Doors": ("sequential", "coloured doors to be opened in the order shown"),
+    "Fetch": ("object", "the object shown is to be fetched from one of several rooms"),
+    "Keys": ("association", "which key opens which door is shown once and needed at every door"),
+}
 
 
 def minigrid_tasks() -> list[TaskInfo]:
@@ -28,4 +39,14 @@ def minigrid_tasks() -> list[TaskInfo]:
     rows.append(
         TaskInfo("envs.minigrid:RMT/MiniGrid-Memory-v0", "object", about, "success", CHANCE, 1.0, 1.0)
     )
+    for name, (task, parameters) in PRESETS.items():
+        make: Any = GRID_TASKS[task]  # the base class takes other arguments than the tasks
+        env: GridTask = make(**parameters)
+        kind, about = ABOUT[task]
+        if parameters:
+            about = f"the same, {', '.join(f'{option} {value}' for option, value in parameters.items())}"
+        env_id = f"envs.minigrid:RMT/MiniGrid-{name}-v0"
+        (level,) = env.levels
+        assert isinstance(level, int)
+        rows.append(TaskInfo(env_id, kind, about, "success", env.chance(level), 1.0, 1.0))
     return rows

@@ -124,6 +124,10 @@ class LevelledEnv(gym.Env[Any, Any]):
             info["level"] = self._level
         return observation, reward, terminated, truncated, info
 
+    def optimal_action(self) -> Any:
+        """The best action in the environment being played, if it tells."""
+        return self.playing.get_wrapper_attr("optimal_action")()
+
     def render(self) -> Any:
         """Render the environment being played."""
         return self.playing.render()

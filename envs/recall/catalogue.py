@@ -9,6 +9,15 @@ ABOUT: dict[str, tuple[Kind, str]] = {
     "Memorize": ("object", "a cue at the first step, asked for after a delay"),
     "DetectAndMemorize": ("object", "the flagged symbol among many, asked for at the end"),
     "TMaze": ("object", "a cue before a corridor says where to turn behind it"),
+    "Reasoning": (
+        "association",
+        "who holds the thing, and where each holder is: two facts to be put together",
+    ),
+    "ReasoningParity": ("association", "the sum of two facts modulo 4: no fact alone helps, a hard control"),
+    "FactRecall": ("association", "key-value facts among distractors; questions of 1 to 3 hops"),
+    "MemoryLength": ("object", "one bit at the first step, asked for at the last (bsuite)"),
+    "MemorySize": ("capacity", "many bits at once, one of which is asked for (bsuite)"),
+    "CountRecall": ("counting", "how often a symbol has come; success is the last answer's"),
 }
 """By name: the memory that a task needs, and what it is."""
 

@@ -188,7 +188,12 @@ def test_watch_shows_a_recipes_task(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_watch_shows_an_environment(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The best actions take the shortest way: one frame for each step, one for the outcome."""
     file = tmp_path / "episodes.gif"
-    for source, level, frames in (("envs:RMT/TMaze-v0", ["--level", "4"], 6), ("RMT/Memorize-v0", [], 33)):
+    for source, level, frames in (
+        ("envs:RMT/TMaze-v0", ["--level", "4"], 6),
+        ("RMT/Memorize-v0", [], 33),
+        # 7 cells of corridor and 3 of rooms, a turn, and a step into an arm; the start is in the first room.
+        ("RMT/MiniGrid-Corridor-v0", ["--level", "7", "--seed", "0"], 7 + 3 + 2 + 1),
+    ):
         watch.main([source, *level, "--best", "--episodes", "1", "--out", str(file)])
         assert "the best actions" in capsys.readouterr().out
         with Image.open(file) as image:
