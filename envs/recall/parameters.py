@@ -120,6 +120,12 @@ class LevelTable:
             return self.levels[0]
         return int(self._low.min()), int((self._low + self._width).max() - 1)
 
+    @property
+    def distribution(self) -> tuple[Ints, NDArray[np.float64]]:
+        """The numbers that may be drawn, and how likely each is; those of levels that overlap repeat."""
+        numbers = [low + np.arange(width) for low, width in zip(self._low, self._width, strict=True)]
+        return np.concatenate(numbers), np.repeat(self.probabilities / self._width, self._width)
+
     def draw(
         self, choice: NDArray[np.float64], value: NDArray[np.float64]
     ) -> tuple[NDArray[np.object_], Ints]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ class ScriptedPolicy(ABC, Generic[TaskT]):
             can do.
     """
 
-    memory_size: ClassVar[int] = 1
+    memory_size: int = 1
 
     def __init__(self, task: TaskT, remember: bool = True) -> None:
         self.task = task

@@ -124,6 +124,10 @@ class Settings:
             levels[chosen], numbers[chosen] = self._tables[index].draw(choice[chosen], value[chosen])
         return levels, numbers
 
+    def tables(self) -> list[tuple[Ints, LevelTable]]:
+        """The tables in use, each with the rows (R,) that draw their levels from it."""
+        return [(np.flatnonzero(self._table_of == index), table) for index, table in enumerate(self._tables)]
+
     def _use(self, table: LevelTable, rows: Ints | slice) -> None:
         self._table_of[rows] = len(self._tables)
         used, self._table_of[:] = np.unique(self._table_of, return_inverse=True)

@@ -8,15 +8,25 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from envs.recall.association import AssociativeRetrieval
 from envs.recall.base import BatchedTask
+from envs.recall.copying import Copy
 from envs.recall.detect import DetectAndMemorize
 from envs.recall.memorize import Memorize
+from envs.recall.repeat import RepeatPrevious
+from envs.recall.reverse import Reverse
+from envs.recall.rewrite import Rewrite
 from envs.recall.tmaze import TMaze
 
 TASKS: dict[str, type[BatchedTask]] = {
     "Memorize": Memorize,
     "DetectAndMemorize": DetectAndMemorize,
     "TMaze": TMaze,
+    "Copy": Copy,
+    "Reverse": Reverse,
+    "AssociativeRetrieval": AssociativeRetrieval,
+    "Rewrite": Rewrite,
+    "RepeatPrevious": RepeatPrevious,
 }
 """Task "Name" is registered as "RMT/Name-v0"."""
 

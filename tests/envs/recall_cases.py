@@ -16,6 +16,16 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("DetectAndMemorize", {"delay": (1, 6), "cues": 5, "noise": 0.3, "earliest": 0.2, "latest": 0.8}),
     ("TMaze", {}),
     ("TMaze", {"active": True, "length": (1, 6), "start_distance": 2, "slack": 3, "goal_reward": 4.0}),
+    ("Copy", {}),
+    ("Copy", {"length": (1, 6), "symbols": 3, "repeats": 2, "delay": 0, "show_position": True}),
+    ("Reverse", {}),
+    ("Reverse", {"length": (1, 6), "symbols": 5, "delay": 2, "distractors": 1, "reward_wrong": -0.3}),
+    ("AssociativeRetrieval", {}),
+    ("AssociativeRetrieval", {"pairs": (1, 6), "keys": 6, "queries": 3, "delay": 0, "reward_correct": 3.0}),
+    ("Rewrite", {}),
+    ("Rewrite", {"pairs": (1, 9), "keys": 3, "values": 5, "queries": 2, "delay": 1, "reward_wrong": -1.0}),
+    ("RepeatPrevious", {}),
+    ("RepeatPrevious", {"lag": (1, 6), "symbols": 3, "answers": 7, "reward_wrong": -1.0}),
 ]
 IDS = [f"{name}{'-varied' if kwargs else ''}" for name, kwargs in CASES]
 # How to make episodes short, by task.
@@ -23,6 +33,11 @@ SHORT: dict[str, dict[str, Any]] = {
     "Memorize": {"delay": (1, 4)},
     "DetectAndMemorize": {"delay": (1, 4)},
     "TMaze": {"length": (1, 3), "active": True, "slack": 4},
+    "Copy": {"length": (1, 2), "repeats": 2, "delay": 1},
+    "Reverse": {"length": (1, 3), "delay": 0},
+    "AssociativeRetrieval": {"pairs": (1, 4), "queries": 2, "delay": 1},
+    "Rewrite": {"pairs": (1, 4), "queries": 2, "delay": 0},
+    "RepeatPrevious": {"lag": (1, 3), "answers": 2},
 }
 
 
