@@ -17,8 +17,7 @@ from envs.recall.parameters import LARGEST, Parameter
 from envs.recall.query import QueryTask
 
 SYMBOL_STREAM = FIRST_STREAM
-DISTRACTOR_STREAM = FIRST_STREAM + 1
-LAST_STREAM = FIRST_STREAM + 2
+LAST_STREAM = FIRST_STREAM + 1
 
 LONGEST = 100_000
 """The longest sequence: the chance of guessing is summed over all lengths of a range."""

@@ -123,7 +123,7 @@ class AssociativeRetrieval(PairsTask):
         super()._start(rows)
 
     def _keys_at(self, rows: Ints | slice, steps: Ints) -> Ints:
-        return np.take_along_axis(self._shown[rows], np.minimum(steps, self.keys - 1), axis=1)
+        return self._look_up(self._shown, rows, steps)
 
     def _guess(self, sizes: Ints, counted: int, constant: bool) -> Floats:
         rates: Floats = self.answer_chance ** np.minimum(sizes, counted)

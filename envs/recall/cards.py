@@ -53,7 +53,7 @@ def draw_cards(
     rectangle(picture, 16, 24, 104, 144, PANEL)
     for place, card in enumerate(cards):
         _draw_card(picture, card, SIDE // 2 + 34 * (2 * place + 1 - len(cards)), 44 if len(cards) < 2 else 29)
-    write(picture, caption, 132, SIDE // 2, 3, TEXT)
+    write(picture, caption, 132, SIDE // 2, 3 if len(caption) < 16 else 2, TEXT)
     if said is not None:
         colour = GOOD if said[1] else BAD
         frame(picture, 16, 24, 104, 144, 5, colour)

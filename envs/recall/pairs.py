@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from envs.recall.answers import DELAY, DISTRACTOR_STREAM, DISTRACTORS, LAST_STREAM, AnswersTask
+from envs.recall.answers import DELAY, DISTRACTORS, LAST_STREAM, SYMBOL_STREAM, AnswersTask
 from envs.recall.cards import QUESTION, Card
 from envs.recall.contract import Observations
 from envs.recall.hashing import Ints, integers, uniforms
@@ -17,9 +17,9 @@ from envs.recall.parameters import Parameter
 from envs.recall.query import REWARDS
 from envs.recall.scripted import ScriptedPolicy
 
-VALUE_STREAM = LAST_STREAM
-KEY_STREAM = LAST_STREAM + 1
-_ORDER_STREAM = LAST_STREAM + 2
+VALUE_STREAM = SYMBOL_STREAM  # of distractors too, which come at other steps
+KEY_STREAM = LAST_STREAM
+_ORDER_STREAM = LAST_STREAM + 1
 
 KEYS = Parameter("keys", int, low=2, high=5_000, fixed=True)
 
@@ -86,6 +86,11 @@ class PairsTask(AnswersTask):
     def _keys_at(self, rows: Ints | slice, steps: Ints) -> Ints:
         """The keys (R, k) written at the steps (R, k) below the rows' number of pairs; else any."""
 
+    def _look_up(self, array: Ints, rows: Ints | slice, columns: Ints) -> Ints:
+        """The entries (R, k) of an array (N, keys), in its last column where `columns` (R, k) is above it."""
+        found: Ints = array[np.arange(self.n_envs)[rows][:, None], np.minimum(columns, self.keys - 1)]
+        return found
+
     def _start(self, rows: Ints) -> None:
         super()._start(rows)
         size, keys = self._size[rows][:, None], self._keys[rows][:, None]
@@ -107,15 +112,14 @@ class PairsTask(AnswersTask):
     def _symbols(self, rows: Ints | slice, steps: Ints) -> tuple[Ints, Ints]:
         """The two parts of what is seen (R, k), as rows of their tables."""
         size, first, count = (array[rows][:, None] for array in (self._size, self._first, self._count))
-        streams = self._keys[rows][:, None]
         shown, asked, over = steps < size, steps >= first, steps >= first + count
-        index = np.clip(steps - first, 0, self.keys - 1)
-        key = np.where(asked, np.take_along_axis(self._order[rows], index, axis=1), self.keys)
-        key = np.where(shown, self._keys_at(rows, steps), np.where(over, self.keys, key))
-        distractor = integers(streams, DISTRACTOR_STREAM, steps, self.distractors)
-        distractor += self.values
-        rest = np.where(asked, self._asks + over, distractor)
-        return key, np.where(shown, integers(streams, VALUE_STREAM, steps, self.values), rest)
+        key = self._look_up(self._order, rows, np.maximum(steps - first, 0))
+        key[~asked | over] = self.keys
+        key = np.where(shown, self._keys_at(rows, steps), key)
+        below = np.where(shown, self.values, self.distractors)
+        rest = integers(self._keys[rows][:, None], VALUE_STREAM, steps, below)
+        rest += np.where(shown, 0, self.values)
+        return key, np.where(asked, self._asks + over, rest)
 
     def _observe(self, rows: Ints | slice, steps: Ints) -> Observations:
         key, rest = self._symbols(rows, steps)

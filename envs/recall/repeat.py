@@ -146,6 +146,6 @@ class RepeatPrevious(AnswersTask):
         cards = [Card("symbol", symbol, self.symbols)]
         lag = int(self._size[row])
         if observation[-1] == 0.0:
-            return f"symbol {symbol}", f"{self._t[row] + 1}/{lag}", cards
+            return f"symbol {symbol}", f"SYMBOL {self._t[row] + 1}/{lag}", cards
         number = f"{self._t[row] - lag + 1}/{self._count[row]}"
         return f"symbol {symbol} and question {number}: {lag} ago?", f"{lag} AGO {number}", [*cards, QUESTION]

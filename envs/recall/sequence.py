@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from envs.recall.answers import (
     DELAY,
-    DISTRACTOR_STREAM,
     DISTRACTORS,
     LONGEST,
     SYMBOL_STREAM,
@@ -173,12 +172,11 @@ class SequenceTask(AnswersTask):
         return np.power(self.answer_chance, sizes if constant else sizes * counted)
 
     def _symbols(self, rows: Ints | slice, steps: Ints) -> Ints:
-        keys = self._keys[rows][:, None]
         size, first, count = (array[rows][:, None] for array in (self._size, self._first, self._count))
-        symbols = integers(keys, SYMBOL_STREAM, steps, self.symbols)
-        distractors = integers(keys, DISTRACTOR_STREAM, steps, self.distractors)
-        distractors += self.symbols
-        symbols = np.where(steps < size, symbols, distractors)
+        shown = steps < size
+        below = np.where(shown, self.symbols, self.distractors)
+        symbols = integers(self._keys[rows][:, None], SYMBOL_STREAM, steps, below)
+        symbols += np.where(shown, 0, self.symbols)
         return np.where(steps < first, symbols, self._asks + (steps >= first + count))
 
     def _observe(self, rows: Ints | slice, steps: Ints) -> Observations:
@@ -196,7 +194,7 @@ class SequenceTask(AnswersTask):
         symbol = int(self._symbols(np.array([row]), np.array([[step]]))[0, 0])
         if symbol < self.symbols:
             card = Card("symbol", symbol, self.symbols)
-            return f"symbol {symbol}", f"{step + 1}/{self._size[row]}", [card]
+            return f"symbol {symbol}", f"SYMBOL {step + 1}/{self._size[row]}", [card]
         if symbol < self._asks:
             symbol -= self.symbols
             return f"distractor {symbol}", "WAIT", [Card("distractor", symbol)]
