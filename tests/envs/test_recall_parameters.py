@@ -33,6 +33,20 @@ BAD = [
     ("TMaze", {"slack": -1}, r"slack=-1: must be an integer from 0"),
     ("TMaze", {"goal_reward": 0.0}, r"goal_reward=0: must be above 0"),
     ("TMaze", {"penalty": -1.0}, r"penalty=-1\.0: must be a finite number of at least 0"),
+    ("Copy", {"length": 0}, r"length=0: must be an integer from 1 to 100000"),
+    ("Copy", {"symbols": 1}, r"symbols=1: must be an integer from 2 to 5000"),
+    ("Copy", {"repeats": 0}, r"repeats=0: must be an integer from 1"),
+    ("Copy", {"show_position": 1}, r"show_position=1: must be True or False"),
+    ("Copy", {"reward_wrong": 1.0}, r"reward_correct=1: must be above reward_wrong=1"),
+    ("Reverse", {"delay": -1}, r"delay=-1: must be an integer from 0"),
+    ("Reverse", {"length": (6, 2)}, r"length=\(6, 2\): a range is \(low, high\)"),
+    ("AssociativeRetrieval", {"pairs": 9}, r"pairs=9: must be an integer from 1 to 8"),
+    ("AssociativeRetrieval", {"keys": 1}, r"keys=1: must be an integer from 2 to 5000"),
+    ("AssociativeRetrieval", {"queries": 0}, r"queries=0: must be an integer from 1"),
+    ("Rewrite", {"pairs": 0}, r"pairs=0: must be an integer from 1 to 10000"),
+    ("Rewrite", {"values": 1}, r"values=1: must be an integer from 2"),
+    ("RepeatPrevious", {"lag": 0}, r"lag=0: must be an integer from 1"),
+    ("RepeatPrevious", {"answers": 0}, r"answers=0: must be an integer from 1"),
 ]
 
 
@@ -95,7 +109,10 @@ def test_numpy_numbers_are_numbers():
     np.testing.assert_array_equal(task.observe(), make("Memorize", 2).reset(3))
 
 
-@pytest.mark.parametrize("name", ["Memorize", "DetectAndMemorize", "TMaze"])
+@pytest.mark.parametrize(
+    "name",
+    ["Memorize", "DetectAndMemorize", "TMaze", "Copy", "AssociativeRetrieval", "Rewrite", "RepeatPrevious"],
+)
 def test_every_parameter_can_be_changed_and_applies_to_the_next_episode(name):
     values = {
         "delay": 2,
@@ -110,6 +127,11 @@ def test_every_parameter_can_be_changed_and_applies_to_the_next_episode(name):
         "slack": 4,
         "goal_reward": 2.0,
         "penalty": 0.5,
+        "repeats": 2,
+        "pairs": 2,
+        "queries": 3,
+        "lag": 2,
+        "answers": 3,
     }
     task = make(name, 4)
     task.reset(0)
