@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from envs.recall.answer_cards import Card, draw_cards
 from envs.recall.base import BatchedTask
-from envs.recall.cards import Card, draw_cards
 from envs.recall.contract import FIRST_STREAM, Bools, Floats, Outcome
 from envs.recall.hashing import Ints
 from envs.recall.parameters import LARGEST, Parameter

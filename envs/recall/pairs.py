@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from envs.recall.answer_cards import QUESTION, Card
 from envs.recall.answers import DELAY, DISTRACTORS, LAST_STREAM, SYMBOL_STREAM, AnswersTask
-from envs.recall.cards import QUESTION, Card
 from envs.recall.contract import Observations
 from envs.recall.hashing import Ints, integers, uniforms
 from envs.recall.parameters import Parameter

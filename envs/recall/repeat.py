@@ -48,8 +48,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from envs.recall.answer_cards import QUESTION, Card
 from envs.recall.answers import LONGEST, SYMBOL_STREAM, AnswersTask
-from envs.recall.cards import QUESTION, Card
 from envs.recall.contract import Floats, Observations
 from envs.recall.hashing import Ints, integers
 from envs.recall.parameters import Level, Parameter

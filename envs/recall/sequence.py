@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from envs.recall.answer_cards import QUESTION, Card
 from envs.recall.answers import (
     DELAY,
     DISTRACTORS,
@@ -16,7 +17,6 @@ from envs.recall.answers import (
     SYMBOL_STREAM,
     AnswersTask,
 )
-from envs.recall.cards import QUESTION, Card
 from envs.recall.contract import Floats, Observations
 from envs.recall.hashing import Ints, integers
 from envs.recall.parameters import Level, Parameter

@@ -1,7 +1,12 @@
 """Copy, Reverse and RepeatPrevious, step by step, and what all tasks with several answers share."""
 
+import warnings
+
+import gymnasium as gym
 import numpy as np
 import pytest
+from gymnasium.utils.env_checker import check_env as check_gymnasium
+from stable_baselines3.common.env_checker import check_env as check_sb3
 
 from envs.recall.answers import AnswersTask
 from envs.recall.tasks import TASKS
@@ -188,6 +193,15 @@ def test_presets_are_as_long_as_they_say_and_solved_by_the_script(name):
                 assert finished.success.all()
                 assert steps is None or (finished.lengths == steps).all()
                 left[finished.rows] = False
+
+
+@answers_tasks
+def test_checks_pass_at_the_longest_preset(name):
+    longest = list(TASKS[name].PRESETS.values())[-1]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_gymnasium(gym.make(f"envs:RMT/{name}-v0", **longest).unwrapped)
+        check_sb3(gym.make(f"envs:RMT/{name}-v0", **longest))
 
 
 def test_guessing_at_a_preset_of_popgym_costs_a_half():
