@@ -58,6 +58,10 @@ class Settings:
         """The values (N,) by name, without the level. Read only."""
         return self._values
 
+    def tables(self) -> list[tuple[Ints, LevelTable]]:
+        """The tables in use, each with the rows (R,) that draw their levels from it."""
+        return [(np.flatnonzero(self._table_of == index), table) for index, table in enumerate(self._tables)]
+
     def get(self, name: str) -> list[Any]:
         """The value of a parameter for each row; of the level, what `LevelTable.summary` says.
 
@@ -123,10 +127,6 @@ class Settings:
             chosen = tables == index
             levels[chosen], numbers[chosen] = self._tables[index].draw(choice[chosen], value[chosen])
         return levels, numbers
-
-    def tables(self) -> list[tuple[Ints, LevelTable]]:
-        """The tables in use, each with the rows (R,) that draw their levels from it."""
-        return [(np.flatnonzero(self._table_of == index), table) for index, table in enumerate(self._tables)]
 
     def _use(self, table: LevelTable, rows: Ints | slice) -> None:
         self._table_of[rows] = len(self._tables)
