@@ -18,6 +18,11 @@ ABOUT: dict[str, tuple[Kind, str]] = {
     "MemoryLength": ("object", "one bit at the first step, asked for at the last (bsuite)"),
     "MemorySize": ("capacity", "many bits at once, one of which is asked for (bsuite)"),
     "CountRecall": ("counting", "how often a symbol has come; success is the last answer's"),
+    "Copy": ("sequential", "a sequence to be said again"),
+    "Reverse": ("sequential", "a sequence to be said backwards"),
+    "AssociativeRetrieval": ("association", "pairs of a key and a value, then a key"),
+    "Rewrite": ("association", "pairs whose keys come again with other values: the last one counts"),
+    "RepeatPrevious": ("sequential", "at every step the symbol seen so many steps ago"),
 }
 """By name: the memory that a task needs, and what it is."""
 

@@ -51,11 +51,18 @@ class Task(ABC):
     """The constructor arguments but the level."""
     LEVEL: ClassVar[Parameter]
     """The constructor argument that is the difficulty: an integer, or a range to draw one from."""
+    PRESETS: ClassVar[Mapping[str, dict[str, Any]]] = {}
+    """Constructor arguments by name: the settings of papers and other libraries, where there are any."""
     observation_dim: int
     observation_low: ClassVar[float] = 0.0
     observation_high: ClassVar[float] = 1.0
     n_actions: int
     policy_class: ClassVar[type[ScriptedPolicy[Any]]]
+
+    @classmethod
+    def level_parameter(cls, values: Mapping[str, Any]) -> Parameter:
+        """`LEVEL`, in the range that those of the constructor's arguments leave it that stay as they are."""
+        return cls.LEVEL
 
     @staticmethod
     def check_parameters(values: Mapping[str, NDArray[Any]]) -> None:
@@ -100,6 +107,11 @@ class Task(ABC):
     @abstractmethod
     def chance(self) -> float:
         """Success rate of the best policy without memory."""
+
+    @property
+    def answer_chance(self) -> float:
+        """How often that policy's last answer is right: `chance`, unless all of several must be right."""
+        return self.chance
 
     @property
     @abstractmethod

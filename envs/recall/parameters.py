@@ -127,6 +127,12 @@ class LevelTable:
                 shares[number] = shares.get(number, 0.0) + float(probability / width)
         return shares
 
+    @property
+    def distribution(self) -> tuple[Ints, NDArray[np.float64]]:
+        """The numbers that may be drawn, and how likely each is; those of levels that overlap repeat."""
+        numbers = [low + np.arange(width) for low, width in zip(self._low, self._width, strict=True)]
+        return np.concatenate(numbers), np.repeat(self.probabilities / self._width, self._width)
+
     def draw(
         self, choice: NDArray[np.float64], value: NDArray[np.float64]
     ) -> tuple[NDArray[np.object_], Ints]:

@@ -59,6 +59,10 @@ class Settings:
         """The values (N,) by name, without the level. Read only."""
         return self._values
 
+    def tables(self) -> list[tuple[Ints, LevelTable]]:
+        """The tables in use, each with the rows (R,) that draw their levels from it."""
+        return [(np.flatnonzero(self._table_of == index), table) for index, table in enumerate(self._tables)]
+
     def get(self, name: str) -> list[Any]:
         """The value of a parameter for each row; of the level, what `LevelTable.summary` says.
 

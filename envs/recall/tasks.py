@@ -8,7 +8,9 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from envs.recall.association import AssociativeRetrieval
 from envs.recall.base import BatchedTask
+from envs.recall.copying import Copy
 from envs.recall.count_recall import CountRecall
 from envs.recall.detect import DetectAndMemorize
 from envs.recall.fact_recall import FactRecall
@@ -17,6 +19,9 @@ from envs.recall.memory_length import MemoryLength
 from envs.recall.memory_size import MemorySize
 from envs.recall.reasoning import Reasoning
 from envs.recall.reasoning_parity import ReasoningParity
+from envs.recall.repeat import RepeatPrevious
+from envs.recall.reverse import Reverse
+from envs.recall.rewrite import Rewrite
 from envs.recall.tmaze import TMaze
 
 TASKS: dict[str, type[BatchedTask]] = {
@@ -29,6 +34,11 @@ TASKS: dict[str, type[BatchedTask]] = {
     "MemoryLength": MemoryLength,
     "MemorySize": MemorySize,
     "CountRecall": CountRecall,
+    "Copy": Copy,
+    "Reverse": Reverse,
+    "AssociativeRetrieval": AssociativeRetrieval,
+    "Rewrite": Rewrite,
+    "RepeatPrevious": RepeatPrevious,
 }
 """Task "Name" is registered as "RMT/Name-v0"."""
 

@@ -28,6 +28,16 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("MemorySize", {"bits": (1, 7), "max_bits": 7, "length": 4, "reward_wrong": 0.0}),
     ("CountRecall", {}),
     ("CountRecall", {"length": (1, 9), "symbols": 2, "every": 3, "max_count": 4, "reward_wrong": -1.0}),
+    ("Copy", {}),
+    ("Copy", {"length": (1, 6), "symbols": 3, "repeats": 2, "delay": 0, "show_position": True}),
+    ("Reverse", {}),
+    ("Reverse", {"length": (1, 6), "symbols": 5, "delay": 2, "distractors": 1, "reward_wrong": -0.3}),
+    ("AssociativeRetrieval", {}),
+    ("AssociativeRetrieval", {"pairs": (1, 6), "keys": 6, "queries": 3, "delay": 0, "reward_correct": 3.0}),
+    ("Rewrite", {}),
+    ("Rewrite", {"pairs": (1, 9), "keys": 3, "values": 5, "queries": 2, "delay": 1, "reward_wrong": -1.0}),
+    ("RepeatPrevious", {}),
+    ("RepeatPrevious", {"lag": (1, 6), "symbols": 3, "answers": 7, "reward_wrong": -1.0}),
 ]
 IDS = [f"{name}{'-varied' if kwargs else ''}" for name, kwargs in CASES]
 # How to make episodes short, by task.
@@ -41,6 +51,11 @@ SHORT: dict[str, dict[str, Any]] = {
     "MemoryLength": {"length": (1, 4)},
     "MemorySize": {"bits": (1, 4)},
     "CountRecall": {"length": (1, 4), "every": 2},
+    "Copy": {"length": (1, 2), "repeats": 2, "delay": 1},
+    "Reverse": {"length": (1, 3), "delay": 0},
+    "AssociativeRetrieval": {"pairs": (1, 4), "queries": 2, "delay": 1},
+    "Rewrite": {"pairs": (1, 4), "queries": 2, "delay": 0},
+    "RepeatPrevious": {"lag": (1, 3), "answers": 2},
 }
 
 

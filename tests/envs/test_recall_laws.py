@@ -117,6 +117,34 @@ def test_random_policy_meets_its_rate(name):
         assert_rate(success, task.random_success[0])
 
 
+def probe_hits(features, labels):
+    """Which of the later half of the labels (N,) least squares on the earlier half tells from (N, D)."""
+    half = len(labels) // 2
+    features = np.c_[features, np.ones(len(features))].astype(np.float64)
+    train = features[:half]
+    ridge = train.T @ train + 1e-3 * np.eye(features.shape[1])
+    weights = np.linalg.solve(ridge, train.T @ np.eye(labels.max() + 1)[labels[:half]])
+    return (features[half:] @ weights).argmax(axis=1) == labels[half:]
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_linear_probe_of_the_last_observation_finds_chance(name):
+    task = make(name, 8000)
+    last, answers = task.reset(0), task.optimal_action()
+    running = np.ones(8000, dtype=bool)
+    while running.any():
+        actions = task.optimal_action()
+        last[running], answers[running] = task.observe()[running], actions[running]
+        finished = task.step_and_restart(actions)[2]
+        if finished is not None:
+            running[finished.rows] = False
+    hits, chance = probe_hits(last, answers), task.answer_chance
+    assert hits.mean() <= chance + 4 * np.sqrt(chance * (1 - chance) / len(hits))
+    # It would find what is there: a trace of the answer is enough.
+    noise = np.random.default_rng(0).normal(0.0, 0.1, (8000, task.n_actions))
+    assert probe_hits(np.c_[last, 0.5 * np.eye(task.n_actions)[answers] + noise], answers).mean() > 0.95
+
+
 @every_case
 def test_state_goes_back_and_forth(name, kwargs):
     task = make(name, 16, **kwargs)

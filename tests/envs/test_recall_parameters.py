@@ -33,6 +33,20 @@ BAD = [
     ("TMaze", {"slack": -1}, r"slack=-1: must be an integer from 0"),
     ("TMaze", {"goal_reward": 0.0}, r"goal_reward=0: must be above 0"),
     ("TMaze", {"penalty": -1.0}, r"penalty=-1\.0: must be a finite number of at least 0"),
+    ("Copy", {"length": 0}, r"length=0: must be an integer from 1 to 100000"),
+    ("Copy", {"symbols": 1}, r"symbols=1: must be an integer from 2 to 5000"),
+    ("Copy", {"repeats": 0}, r"repeats=0: must be an integer from 1"),
+    ("Copy", {"show_position": 1}, r"show_position=1: must be True or False"),
+    ("Copy", {"reward_wrong": 1.0}, r"reward_correct=1: must be above reward_wrong=1"),
+    ("Reverse", {"delay": -1}, r"delay=-1: must be an integer from 0"),
+    ("Reverse", {"length": (6, 2)}, r"length=\(6, 2\): a range is \(low, high\)"),
+    ("AssociativeRetrieval", {"pairs": 9}, r"pairs=9: must be an integer from 1 to 8"),
+    ("AssociativeRetrieval", {"keys": 1}, r"keys=1: must be an integer from 2 to 5000"),
+    ("AssociativeRetrieval", {"queries": 0}, r"queries=0: must be an integer from 1"),
+    ("Rewrite", {"pairs": 0}, r"pairs=0: must be an integer from 1 to 10000"),
+    ("Rewrite", {"values": 1}, r"values=1: must be an integer from 2"),
+    ("RepeatPrevious", {"lag": 0}, r"lag=0: must be an integer from 1"),
+    ("RepeatPrevious", {"answers": 0}, r"answers=0: must be an integer from 1"),
 ]
 
 
@@ -97,7 +111,10 @@ def test_numpy_numbers_are_numbers():
 
 @pytest.mark.parametrize(
     "name",
-    ["Memorize", "DetectAndMemorize", "TMaze", "Reasoning", "FactRecall", "MemoryLength", "CountRecall"],
+    [
+        *("Memorize", "DetectAndMemorize", "TMaze", "Reasoning", "FactRecall", "MemoryLength", "CountRecall"),
+        *("Copy", "AssociativeRetrieval", "Rewrite", "RepeatPrevious"),
+    ],
 )
 def test_every_parameter_can_be_changed_and_applies_to_the_next_episode(name):
     values = {
@@ -113,9 +130,14 @@ def test_every_parameter_can_be_changed_and_applies_to_the_next_episode(name):
         "slack": 4,
         "goal_reward": 2.0,
         "penalty": 0.5,
-        "facts": 2,
+        "facts": 8,
         "hops": 2,
         "every": 2,
+        "repeats": 2,
+        "pairs": 2,
+        "queries": 2,
+        "lag": 2,
+        "answers": 3,
     }
     task = make(name, 4)
     task.reset(0)
