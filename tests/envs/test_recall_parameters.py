@@ -158,7 +158,7 @@ def test_every_parameter_can_be_changed_and_applies_to_the_next_episode(name):
     after = task.get_state()
     for parameter in changed:
         assert after[parameter].tolist() == task.settings.get(parameter)
-    assert after["size"].tolist() == [before["size"][0], 2, *before["size"][2:]]
+    assert after["size"].tolist() == [before["size"][0], values[task.LEVEL.name], *before["size"][2:]]
 
 
 def test_level_table_at_its_bounds():
