@@ -20,7 +20,7 @@ def random_returns(env_id: str, episodes: int, seed: int = 0) -> NDArray[np.floa
     if episodes < 1:
         raise ValueError(f"episodes={episodes}: must be at least 1")
     env = make(env_id, disable_env_checker=True)
-    env.action_space.seed(seed)
+    env.action_space.seed(seed + 2**20)  # not the numbers that the environment draws
     returns = np.zeros(episodes)
     for episode in range(episodes):
         env.reset(seed=seed if episode == 0 else None)

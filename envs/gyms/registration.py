@@ -12,9 +12,8 @@ from envs.gyms.memory_gym import MEMORY_GYM_IDS
 from envs.gyms.popgym import POPGYM_IDS
 
 NAMESPACE = "RMT/"
-MINIGRID_IDS = tuple(
-    f"MiniGrid-Memory{size}-v0" for size in ("S7", "S9", "S11", "S13", "S13Random", "S17Random")
-)
+MINIGRID_SIZES = ("S7", "S9", "S11", "S13", "S13Random", "S17Random")
+MINIGRID_IDS = tuple(f"MiniGrid-Memory{size}-v0" for size in MINIGRID_SIZES)
 """MiniGrid's own memory tasks; `envs.minigrid` registers them."""
 
 IDS = tuple(
@@ -52,7 +51,7 @@ def make(env_id: str, **kwargs: Any) -> gym.Env[Any, Any]:
     if name not in IDS:
         near = get_close_matches(name, IDS, n=1, cutoff=0.0)[0]
         raise ValueError(
-            f"env_id={env_id!r}: must be one of the {len(IDS)} ids of envs.gyms.IDS; did you mean {near!r}?"
+            f"env_id must be one of the {len(IDS)} of envs.gyms.IDS, got {env_id!r}; did you mean {near!r}?"
         )
     if own in MINIGRID_IDS:
         try:
