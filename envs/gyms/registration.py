@@ -14,7 +14,7 @@ from envs.gyms.popgym import POPGYM_IDS
 NAMESPACE = "RMT/"
 MINIGRID_SIZES = ("S7", "S9", "S11", "S13", "S13Random", "S17Random")
 MINIGRID_IDS = tuple(f"MiniGrid-Memory{size}-v0" for size in MINIGRID_SIZES)
-"""MiniGrid's own memory tasks; `envs.minigrid` registers them."""
+"""MiniGrid's own memory tasks, adapted in `envs.minigrid`."""
 
 IDS = tuple(
     NAMESPACE + name
@@ -24,14 +24,18 @@ IDS = tuple(
 
 
 def register() -> None:
-    """Register POPGym's and Memory Gym's ids; the packages are imported when an environment is made."""
-    rows = [(f"{NAMESPACE}{own}", own, "envs.gyms.popgym:POPGymTask") for own in POPGYM_IDS]
+    """Register the ids; the packages are imported when an environment is made."""
+    rows = [(own, "envs.gyms.popgym:POPGymTask", {"env_id": own}) for own in POPGYM_IDS]
     rows += [
-        (f"{NAMESPACE}MemoryGym-{own}", own, "envs.gyms.memory_gym:MemoryGymTask") for own in MEMORY_GYM_IDS
+        (f"MemoryGym-{own}", "envs.gyms.memory_gym:MemoryGymTask", {"env_id": own}) for own in MEMORY_GYM_IDS
     ]
-    for env_id, own, entry_point in rows:
-        if env_id not in gym.registry:
-            gym.register(env_id, entry_point, kwargs={"env_id": own})
+    rows += [
+        (own, "envs.minigrid.memory:MemoryTask", {"level": size})
+        for own, size in zip(MINIGRID_IDS, MINIGRID_SIZES, strict=True)
+    ]
+    for name, entry_point, kwargs in rows:
+        if NAMESPACE + name not in gym.registry:
+            gym.register(NAMESPACE + name, entry_point, kwargs=kwargs)
 
 
 def make(env_id: str, **kwargs: Any) -> gym.Env[Any, Any]:
@@ -55,7 +59,7 @@ def make(env_id: str, **kwargs: Any) -> gym.Env[Any, Any]:
         )
     if own in MINIGRID_IDS:
         try:
-            importlib.import_module("envs.minigrid")  # which registers them
+            importlib.import_module("envs.minigrid")
         except ImportError as error:
             raise ImportError(
                 f"{env_id} needs minigrid ({error}); install it with: "
