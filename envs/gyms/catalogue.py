@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
+from envs.catalogue import Kind
 from envs.gyms.popgym import DIFFICULTIES
 from envs.gyms.registration import MINIGRID_SIZES, NAMESPACE
-
-KINDS = ("object", "spatial", "sequential", "capacity", "counting", "velocity", "none")
-"""What has to be remembered: a thing, places, an order, much, how many, how fast it moves; or nothing."""
 
 Scores = tuple[float | None, float | None, float | None]
 Chances = tuple[float, float, float]
@@ -21,8 +20,8 @@ class Row:
 
     id: str
     """as registered"""
-    kind: str
-    """one of `KINDS`"""
+    kind: Kind
+    """of memory that it needs"""
     chance: float
     """of uniformly random actions"""
     exact: bool
@@ -35,8 +34,8 @@ class Row:
     """a published score"""
     source: str = ""
     """where `reference` is from"""
-    metric: str = "return"
-    """"return" or "success" """
+    metric: Literal["return", "success"] = "return"
+    """what the scores are"""
     note: str = ""
     """what to know before reading anything into a score"""
 
@@ -60,7 +59,7 @@ ZERO: Chances = (0.0, 0.0, 0.0)
 EXACT = {"Autoencode", "CountRecall", "HigherLower", "MultiarmedBandit", "RepeatFirst", "RepeatPrevious"}
 
 # Name: kind; chance, ceiling, oracle and reference, each for Easy, Medium and Hard; note.
-POPGYM: dict[str, tuple[str, Chances, Scores, Scores, Scores, str]] = {
+POPGYM: dict[str, tuple[Kind, Chances, Scores, Scores, Scores, str]] = {
     "Autoencode": ("sequential", SUITS, ONE, ONE, (-0.283, -0.420, -0.448), ""),
     "Battleship": ("spatial", (-0.46, -0.42, -0.39), NONE, ONE, NONE, ""),
     "Concentration": ("capacity", (-0.18, -0.19, -0.83), NONE, ONE, NONE, ""),
@@ -94,7 +93,7 @@ POPGYM: dict[str, tuple[str, Chances, Scores, Scores, Scores, str]] = {
 }
 
 # Kind; chance, ceiling, oracle, reference; note. The endless environments have no best score.
-MEMORY_GYM: dict[str, tuple[str, float, float | None, float | None, float | None, str]] = {
+MEMORY_GYM: dict[str, tuple[Kind, float, float | None, float | None, float | None, str]] = {
     "MortarMayhem-v0": ("sequential", 0.01, 1.0, 1.0, None, ""),
     "MortarMayhem-Grid-v0": ("sequential", 0.02, 1.0, 1.0, 0.99, ""),
     "MortarMayhemB-v0": ("none", 0.02, 1.0, 1.0, None, "the control: the commands are always seen"),

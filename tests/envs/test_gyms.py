@@ -15,7 +15,8 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.env_checker import check_env as sb3_check_env
 
 from envs import gyms, make_sb3_vec
-from envs.gyms.catalogue import CATALOGUE, KINDS
+from envs.catalogue import KINDS
+from envs.gyms.catalogue import CATALOGUE
 from envs.gyms.measure import random_returns
 from envs.minigrid import MEMORY_LEVELS
 from tests.envs.gyms_play import random_walk
