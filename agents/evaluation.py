@@ -16,6 +16,11 @@ from agents.levels import Level
 from agents.recipes import Recipe
 from rmt_rl import MemoryPPO, MemoryState
 
+Predict = Callable[
+    [Any, MemoryState | None, np.ndarray[Any, Any] | None, bool], tuple[np.ndarray[Any, Any], MemoryState]
+]
+"""As SB3's ``predict``: observations, memory, episode starts, deterministic -> actions, memory."""
+
 MOST_ENVS = 128
 """environments side by side"""
 BLOCK = 512
@@ -103,11 +108,22 @@ def default_levels(recipe: Recipe) -> tuple[Level, ...]:
     return tuple(dict.fromkeys((recipe.levels[-1], *recipe.evaluation_levels)))
 
 
-def play(model: MemoryPPO, env: VecEnv, level: Level, episodes: int, deterministic: bool = True) -> Result:
+def play(
+    model: MemoryPPO,
+    env: VecEnv,
+    level: Level,
+    episodes: int,
+    deterministic: bool = True,
+    predict: Predict | None = None,
+) -> Result:
     """Play the first episodes of every environment, as many as its share, and count.
 
     Each environment has a share of its own, so that short episodes do not crowd out long ones.
+
+    :param predict: in place of the model's; it is called at every step
     """
+    streams = predict is None
+    predict = predict or model.predict
     share = np.full(env.num_envs, episodes // env.num_envs)
     share[: episodes % env.num_envs] += 1
     successes, returns, lengths = 0, 0.0, 0
@@ -115,8 +131,9 @@ def play(model: MemoryPPO, env: VecEnv, level: Level, episodes: int, determinist
     starts = np.ones(env.num_envs, dtype=bool)
     state: MemoryState | None = None
     while share.any():
-        observations, starts, state = stream(model, env, observations, starts, state)
-        actions, state = model.predict(observations, state, starts, deterministic)
+        if streams:
+            observations, starts, state = stream(model, env, observations, starts, state)
+        actions, state = predict(observations, state, starts, deterministic)
         observations, _, dones, infos = env.step(actions)
         starts = np.asarray(dones, dtype=bool)
         for row in np.flatnonzero(starts & (share > 0)):

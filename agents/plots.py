@@ -1,4 +1,4 @@
-"""Learning curves as pictures."""
+"""Learning curves and memories as pictures."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 from matplotlib.figure import Figure
 
 from agents.levels import Level, format_level
+from rmt_rl.recording import PARTS, Recording
 
 COLOURS = ("#1f6f8b", "#c8553d", "#6a994e", "#7b5ea7", "#8d6b48", "#4a4e69")
 STEPS, STAGE, SUCCESS = "time/total_timesteps", "curriculum/stage", "curriculum/success_rate"
@@ -59,5 +61,41 @@ def plot_curves(
     for axes in (success, stage):
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(axis="y", alpha=0.2)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path)
+
+
+def plot_memory(recording: Recording, title: str, path: Path) -> None:
+    """Draw where the steps of the first row look, and how its memory moves.
+
+    Attention is the mean of a layer's heads, the band behind it their range. For cores without attention
+    there are norms and changes alone.
+
+    :param path: file to write, PNG or whatever its ending says
+    """
+    norms, changes = recording.memory_norm()[:, 0], recording.memory_change()[:, 0]
+    try:
+        layers = list(recording.attention()[:, :, 0])  # each (steps, heads, parts)
+    except ValueError:
+        layers = []
+    figure = Figure(figsize=(8.0, 2.0 * (len(layers) + 2)), dpi=120, layout="constrained")
+    axes = np.atleast_1d(figure.subplots(len(layers) + 2, 1, sharex=True))
+    steps = np.arange(len(norms))
+    for number, (plot, shares) in enumerate(zip(axes, layers, strict=False), 1):
+        for part, name, colour in zip(range(len(PARTS)), PARTS, COLOURS, strict=False):
+            of_heads = shares[:, :, part]
+            plot.fill_between(steps, of_heads.min(1), of_heads.max(1), color=colour, alpha=0.2, linewidth=0)
+            plot.plot(steps, of_heads.mean(1), color=colour, label=name, linewidth=1.5)
+        plot.set(ylim=(-0.02, 1.02), ylabel=f"attention, layer {number}")
+    if layers:
+        axes[0].legend(loc="upper right", ncols=len(PARTS), frameon=False)
+    for plot, values, label in ((axes[-2], norms, "norm"), (axes[-1], changes, "change")):
+        plot.plot(steps, values, color=COLOURS[0], alpha=0.6, linewidth=1.2)
+        plot.set(ylabel=f"memory: {label}", ylim=(0.0, None))
+    axes[-1].set(xlabel="step of the episode")
+    axes[0].set_title(title, loc="left")
+    for plot in axes:
+        plot.spines[["top", "right"]].set_visible(False)
+        plot.grid(axis="y", alpha=0.2)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path)

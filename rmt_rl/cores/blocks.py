@@ -9,7 +9,7 @@ so that cores can cache them.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import cast
 
 import torch
@@ -17,6 +17,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rmt_rl.cores.base import require_positive
+
+Observer = Callable[[Tensor, Tensor, Tensor | None], None]
 
 
 class GRUGate(nn.Module):
@@ -67,6 +69,8 @@ class Block(nn.Module):
         self.gates = nn.ModuleList([GRUGate(width), GRUGate(width)]) if gated else None
         self.relative = nn.Linear(width, width, bias=False) if relative else None
         self.persistent = nn.Parameter(torch.randn(persistent_tokens, width)) if persistent_tokens else None
+        self.observer: Observer | None = None
+        """sees what every call of ``look`` gets, persistent tokens included; see ``rmt_rl/recording.py``"""
 
     def tokens(self, x: Tensor) -> Tensor:
         """(..., D) -> query, key and value of every token side by side, (..., 3 D)."""
@@ -109,6 +113,8 @@ class Block(nn.Module):
             key = torch.cat([persistent_key.expand(len(key), -1, -1, -1), key], dim=2)
             value = torch.cat([persistent_value.expand(len(value), -1, -1, -1), value], dim=2)
             mask = None if mask is None else F.pad(mask, (len(self.persistent), 0))
+        if self.observer is not None:
+            self.observer(query, key, mask)
         rate = self.dropout if self.training else 0.0
         heads = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=rate)
         return heads.transpose(1, 2).flatten(2)

@@ -16,7 +16,7 @@ CORES = ("gru", "rmt", "xl", "rmt_xl", "armt", "lstm")
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("number", "task"), enumerate(tasks()), ids=lambda value: getattr(value, "env_id", "")
+    ("number", "task"), list(enumerate(tasks())), ids=lambda value: getattr(value, "env_id", "")
 )
 def test_an_agent_trains(number: int, task: TaskInfo) -> None:
     """The cores take turns."""
