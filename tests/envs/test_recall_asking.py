@@ -8,7 +8,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env as gym_check_env
 from stable_baselines3.common.env_checker import check_env as sb3_check_env
 
-from envs.recall.asking import AskingTask
+from envs.recall.families.asking import AskingTask
 from envs.recall.tasks import TASKS
 from tests.envs.recall_cases import CASES, IDS, make, random_actions
 

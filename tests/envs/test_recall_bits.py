@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from envs.recall.memory_size import MemorySizePolicy
+from envs.recall.tasks.memory_size import MemorySizePolicy
 from tests.envs.recall_cases import assert_rate, make, play
 from tests.envs.test_recall_laws import remembering
 from tests.envs.test_recall_memorize import unroll

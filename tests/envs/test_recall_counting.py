@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from envs.recall.count_recall import count_shares
+from envs.recall.tasks.count_recall import count_shares
 from tests.envs.recall_cases import assert_rate, make, play
 from tests.envs.test_recall_laws import remembering
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from envs.recall.facts import find, scatter
+from envs.recall.families.facts import find, scatter
 from envs.recall.hashing import episode_keys
 from tests.envs.recall_cases import assert_rate, make
 from tests.envs.test_recall_memorize import unroll

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from envs.recall.rewrite import guess_rates
+from envs.recall.tasks.rewrite import guess_rates
 from tests.envs.recall_cases import assert_rate, make
 
 PAIRS_TASKS = pytest.mark.parametrize("name", ["AssociativeRetrieval", "Rewrite"])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from envs.recall.memorize import Memorize
+from envs.recall.tasks.memorize import Memorize
 from envs.recall.parameters import LevelTable
 from tests.envs.recall_cases import make
 
