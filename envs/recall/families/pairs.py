@@ -90,7 +90,8 @@ class PairsTask(AskingTask):
 
     def _start(self, rows: Ints) -> None:
         size, keys = self._size[rows][:, None], self._keys[rows][:, None]
-        steps = np.broadcast_to(np.arange(size.max()), (len(rows), size.max()))
+        most = size.max(initial=0)
+        steps = np.broadcast_to(np.arange(most), (len(rows), most))
         written = np.full((len(rows), self.keys), -1)  # the last step at which a key is written
         writes = np.where(steps < size, steps, -1)
         np.maximum.at(written, (np.arange(len(rows))[:, None], self._keys_at(rows, steps)), writes)
