@@ -2,6 +2,7 @@
 
 Kinds after Cherepanov et al. (2025, MIKASA-Base): object, spatial, sequential and capacity memory; besides,
 association (which belongs to which), counting, and velocity (what two observations tell and one does not).
+Controls that need none are listed as "none".
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Literal, get_args
 
-Kind = Literal["object", "spatial", "sequential", "capacity", "association", "counting", "velocity"]
+Kind = Literal["object", "spatial", "sequential", "capacity", "association", "counting", "velocity", "none"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
@@ -30,14 +31,20 @@ class TaskInfo:
     chance: float | None
     """what is reached without memory: the best policy that sees the present observation alone, or, for the
     gyms of others, random actions; None if nobody has measured it"""
-    ceiling: float
-    """the best that there is"""
+    ceiling: float | None
+    """the best that a perfect memory can reach; None where nobody knows"""
     oracle: float | None = None
     """what a scripted policy that knows the hidden state reaches; None if there is none"""
-    reference: str = ""
-    """a published figure and its source"""
+    published: float | None = None
+    """a published score"""
+    source: str = ""
+    """and whose it is"""
     needs: str = ""
     """what to install beside this project's own extras"""
+
+
+NEEDS = {"/popgym-": "the extra popgym", "/MemoryGym-": "requirements-memory-gym.txt"}
+"""What others' gyms need, by a part of their ids."""
 
 
 def tasks(kind: str | None = None) -> list[TaskInfo]:
@@ -53,8 +60,16 @@ def tasks(kind: str | None = None) -> list[TaskInfo]:
 
 def _all() -> Iterable[TaskInfo]:
     # Imported when asked for: the recall tasks do not need MiniGrid.
+    from envs.gyms.catalogue import CATALOGUE
     from envs.minigrid.catalogue import minigrid_tasks
     from envs.recall.catalogue import recall_tasks
 
     yield from recall_tasks()
     yield from minigrid_tasks()
+    for name, row in CATALOGUE.items():
+        needs = next((needs for gym, needs in NEEDS.items() if gym in name), None)
+        if needs is not None:  # MiniGrid's are above
+            yield TaskInfo(
+                f"envs.gyms:{name}", row.kind, row.note, row.metric, row.chance, row.ceiling, row.oracle,
+                row.reference, row.source, needs,
+            )  # fmt: skip

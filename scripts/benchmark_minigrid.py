@@ -9,11 +9,7 @@ again; a run that was cut short goes on from its last checkpoint.
 
 from __future__ import annotations
 
-import json
-import multiprocessing
-import os
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +22,7 @@ from agents.evaluation import evaluate
 from agents.recipes import get_recipe, recipe_to_json
 from agents.training import read_logs, train
 from scripts.console import CONSOLE, read_arguments, run
+from scripts.rows import measure_missing, read
 
 TASKS = {
     "s17random": ("minigrid-memory-s17random", "MiniGrid-MemoryS17Random", "S17Random"),
@@ -86,20 +83,6 @@ def work(task: str, core: str, seed: int, arguments: Arguments) -> dict[str, Any
     }
 
 
-def read(file: Path) -> list[dict[str, Any]]:
-    """The rows so far."""
-    return json.loads(file.read_text()) if file.exists() else []  # type: ignore[no-any-return]
-
-
-def write(file: Path, rows: list[dict[str, Any]]) -> None:
-    """Replace the file by one that is whole."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    rows.sort(key=lambda row: (row["task"], row["core"], row["seed"]))
-    draft = file.with_suffix(".draft")
-    draft.write_text(json.dumps(rows, indent=1) + "\n")
-    os.replace(draft, file)
-
-
 def table(rows: list[dict[str, Any]]) -> Table:
     """The rows as a person reads them."""
     out = Table(title="MiniGrid's memory task, held-out episodes", title_justify="left")
@@ -129,13 +112,14 @@ def main(argv: Sequence[str]) -> None:
         for seed in arguments.seeds
         if (TASKS[task][1], core, seed) not in done
     ]
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(arguments.jobs, mp_context=context) as pool:
-        futures = {pool.submit(work, *key, arguments): key for key in wanted}
-        for future in as_completed(futures):
-            row = future.result()
-            write(arguments.results, [*read(arguments.results), row])
-            CONSOLE.print(f"{row['task']}, {row['core']}, seed {row['seed']}: {row['success']:.3f}")
+    measure_missing(
+        arguments.results,
+        work,
+        [(*key, arguments) for key in wanted],
+        ("task", "core", "seed"),
+        arguments.jobs,
+        lambda row: CONSOLE.print(f"{row['task']}, {row['core']}, seed {row['seed']}: {row['success']:.3f}"),
+    )
     CONSOLE.print(table(read(arguments.results)))
 
 

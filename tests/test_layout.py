@@ -19,7 +19,7 @@ OPTIONAL_FOLDERS = {"results"}
 
 LIBRARY_MAY_IMPORT = {"rmt_rl", "torch", "numpy", "gymnasium", "stable_baselines3"}
 ENVS_MAY_IMPORT = {"envs", "numpy", "gymnasium", "minigrid"}
-OTHERS_GYMS = {"popgym", "memory_gym", "pygame"}  # adapted in envs/gyms.py and nowhere else
+OTHERS_GYMS = {"popgym", "memory_gym", "pygame"}  # adapted in envs/gyms/ and nowhere else
 
 
 def imported_modules(source: str) -> Iterator[tuple[int, str]]:
@@ -47,7 +47,7 @@ def allowed(file: Path, module: str) -> bool:
             return module in LIBRARY_MAY_IMPORT
         case "envs":
             sb3_face = file.name.startswith(("sb3", "vec_sb3")) and module == "stable_baselines3"
-            others_gym = file == Path("envs/gyms.py") and module in OTHERS_GYMS
+            others_gym = file.parts[:2] == ("envs", "gyms") and module in OTHERS_GYMS
             return module in ENVS_MAY_IMPORT or sb3_face or others_gym
         case "agents":
             return module not in {"envs", "scripts", "tests"}
@@ -89,6 +89,7 @@ def test_no_forbidden_arrow() -> None:
         ("envs/recall/not_sb3.py", "import stable_baselines3"),
         ("envs/recall/sb3_vec.py", "import torch"),
         ("envs/recall/gyms.py", "import popgym"),
+        ("envs/gyms/popgym.py", "import mazelib"),
         ("envs/minigrid/memory.py", "import numpy, agents"),
         ("agents/recipes.py", "import envs"),
         ("agents/baselines.py", "from scripts.train import main"),
@@ -107,7 +108,7 @@ def test_checker_finds(file: str, source: str) -> None:
         ("rmt_rl/callbacks.py", '"""See `import envs`."""\nvalue = "import envs"'),
         ("envs/recall/sb3_vec.py", "from stable_baselines3.common.vec_env import VecEnv\nimport numpy"),
         ("envs/recall/vec_sb3.py", "import stable_baselines3"),
-        ("envs/gyms.py", "def load():\n    import popgym"),
+        ("envs/gyms/popgym.py", "def load():\n    import popgym"),
         ("agents/recipes.py", "import rmt_rl, torch, sb3_contrib\nenv_id = 'envs:RMT/TMaze-v0'"),
         ("scripts/train.py", "import tyro, envs, rmt_rl\nfrom agents import recipes"),
     ],

@@ -105,7 +105,7 @@ class MemoryCurriculum(LevelledEnv):
 def register() -> None:
     """Register the ids of this file with Gymnasium."""
     for level in MEMORY_LEVELS:
-        gym.register(
-            f"RMT/MiniGrid-Memory{level}-v0", "envs.minigrid.memory:MemoryTask", kwargs={"level": level}
-        )
+        env_id = f"RMT/MiniGrid-Memory{level}-v0"
+        if env_id not in gym.registry:  # `envs.gyms` may have been first
+            gym.register(env_id, "envs.minigrid.memory:MemoryTask", kwargs={"level": level})
     gym.register("RMT/MiniGrid-Memory-v0", "envs.minigrid.memory:MemoryCurriculum")

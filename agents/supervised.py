@@ -1,0 +1,128 @@
+"""Memory cores without reinforcement learning: trained by cross-entropy to give answers when they are due."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from rmt_rl import make_core
+
+
+class Episodes(NamedTuple):
+    """B episodes of T steps, played by one that knows the answers."""
+
+    observations: np.ndarray[Any, Any]
+    """(B, T, D) float32"""
+    answers: np.ndarray[Any, Any]
+    """(B, T) int64, the right actions"""
+    due: np.ndarray[Any, Any]
+    """(B, T) bool, where an answer is asked for"""
+
+
+Source = Callable[[int, int], Episodes]
+"""From a difficulty and a number of episodes to new ones."""
+
+
+class Answerer(nn.Module):
+    """A memory core with a linear head.
+
+    :param input_dim: D
+    :param answers: how many there are to choose from
+    """
+
+    def __init__(self, core: str, input_dim: int, answers: int, **core_kwargs: Any) -> None:
+        super().__init__()
+        self.core = make_core(core, input_dim, **core_kwargs)
+        self.head = nn.Linear(self.core.output_dim, answers)
+
+    def forward(self, observations: Tensor) -> Tensor:
+        """Whole episodes (B, T, D) -> logits (B, T, answers)."""
+        starts = torch.zeros(observations.shape[:2], dtype=torch.bool, device=observations.device)
+        starts[:, 0] = True
+        outputs = self.core.replay(observations, self.core.initial_state(len(observations)), starts)
+        return self.head(outputs)  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True)
+class Fitting:
+    """How to train."""
+
+    levels: Sequence[tuple[int, int]]
+    """curriculum: ranges of the difficulty, the next once the present one is solved"""
+    updates: int = 3000
+    """at most"""
+    batch: int = 64
+    """episodes of an update"""
+    learning_rate: float = 1e-3
+    """after a warm-up of 50 updates; it falls to a tenth over the training"""
+    solved: float = 0.995
+    """share of right answers, over the last 20 updates, at which a level counts as solved"""
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What came of a training."""
+
+    model: Answerer
+    updates: int
+    solved: bool
+    """whether the last level was"""
+
+
+def fit(model: Answerer, source: Source, fitting: Fitting) -> Fitted:
+    """Train until the last level is solved, or for as many updates as there are.
+
+    Each update's episodes are of one difficulty, drawn from the present level's range; a quarter of the
+    updates is drawn from the ranges before it.
+    """
+    rng = np.random.default_rng(fitting.seed)
+    optimizer = torch.optim.AdamW(model.parameters(), fitting.learning_rate, weight_decay=0.01, fused=True)
+    level, recent = 0, []
+    model.train()
+    for update in range(1, fitting.updates + 1):
+        rate = fitting.learning_rate * min(1.0, update / 50)
+        rate *= 0.55 + 0.45 * math.cos(math.pi * update / fitting.updates)
+        optimizer.param_groups[0]["lr"] = rate
+        easier = level and rng.random() < 0.25
+        low, high = fitting.levels[int(rng.integers(level)) if easier else level]
+        logits, answers = ask(model, source(int(rng.integers(low, high + 1)), fitting.batch))
+        loss = F.cross_entropy(logits, answers)
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        if easier:
+            continue
+        recent.append((logits.argmax(-1) == answers).float().mean().item())
+        if len(recent) >= 20 and np.mean(recent[-20:]) >= fitting.solved:
+            if level + 1 == len(fitting.levels):
+                return Fitted(model, update, True)
+            level, recent = level + 1, []
+    return Fitted(model, fitting.updates, False)
+
+
+def ask(model: Answerer, episodes: Episodes) -> tuple[Tensor, Tensor]:
+    """Logits (N, answers) where an answer is due, and the right ones (N,)."""
+    logits = model(torch.from_numpy(episodes.observations))
+    due = torch.from_numpy(episodes.due)
+    return logits[due], torch.from_numpy(episodes.answers)[due]
+
+
+@torch.no_grad()
+def accuracy(model: Answerer, source: Source, level: int, episodes: int, batch: int = 128) -> list[float]:
+    """The share of right answers in each of so many new episodes."""
+    model.eval()
+    shares: list[float] = []
+    while len(shares) < episodes:
+        played = source(level, min(batch, episodes - len(shares)))
+        right = model(torch.from_numpy(played.observations)).argmax(-1).numpy() == played.answers
+        shares += ((right & played.due).sum(1) / played.due.sum(1)).tolist()
+    return shares

@@ -1,0 +1,48 @@
+"""Figures as rows of a JSON file, each measured once: what a benchmark has done it does not do again."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any
+
+Row = dict[str, Any]
+
+
+def read(file: Path) -> list[Row]:
+    """The rows so far."""
+    return json.loads(file.read_text()) if file.exists() else []  # type: ignore[no-any-return]
+
+
+def write(file: Path, rows: list[Row], order: Sequence[str]) -> None:
+    """Replace the file by one that is whole, sorted by the fields ``order``."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    rows.sort(key=lambda row: [row[name] for name in order])
+    draft = file.with_suffix(".draft")
+    draft.write_text(json.dumps(rows, indent=1) + "\n")
+    os.replace(draft, file)
+
+
+def measure_missing(
+    file: Path,
+    work: Callable[..., Row],
+    wanted: Sequence[tuple[Any, ...]],
+    order: Sequence[str],
+    jobs: int,
+    on_row: Callable[[Row], None],
+) -> None:
+    """Measure, in processes of their own, and keep each row as soon as it is there.
+
+    :param work: from one entry of ``wanted`` to its row; a function of a module
+    """
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(jobs, mp_context=context) as pool:
+        futures = [pool.submit(work, *key) for key in wanted]
+        for future in as_completed(futures):
+            row = future.result()
+            write(file, [*read(file), row], order)
+            on_row(row)
