@@ -1,5 +1,11 @@
 """Recall tasks, batched in numpy, as Gymnasium environments and vectors and as Stable-Baselines3 vectors.
 
+- `tasks/`: a file for each task, and the list of them.
+- `families/`: what several tasks share, `asking` being the base of all but the T-maze.
+- `contract`, `base`: what a task has to say, and the machinery that plays it; `parameters` and `settings` for
+  what may be changed, `hashing` for randomness, `scripted` for policies, `rendering` for pictures.
+- `env`, `vector_env`, `sb3_vec`: the faces, which `faces` serves and `factory` registers and makes.
+
 Importing this registers their ids.
 """
 

@@ -50,8 +50,7 @@ class BatchedTask(Task):
     """
 
     def __init__(self, n_envs: int, values: Mapping[str, Any]) -> None:
-        level = self.level_parameter(values)
-        self.settings = Settings(n_envs, self.PARAMETERS, level, values, self.check_parameters)
+        self.settings = Settings(n_envs, self.PARAMETERS, self.LEVEL, values, self.check_parameters)
         self.n_envs = self.settings.n_envs
         self._arrays: State = {}
         # The parameters of the present episodes: those of the settings as they were when each began.

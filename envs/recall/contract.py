@@ -59,11 +59,6 @@ class Task(ABC):
     n_actions: int
     policy_class: ClassVar[type[ScriptedPolicy[Any]]]
 
-    @classmethod
-    def level_parameter(cls, values: Mapping[str, Any]) -> Parameter:
-        """`LEVEL`, in the range that those of the constructor's arguments leave it that stay as they are."""
-        return cls.LEVEL
-
     @staticmethod
     def check_parameters(values: Mapping[str, NDArray[Any]]) -> None:
         """Raise ValueError for parameters (N,) by name that do not fit each other.

@@ -11,16 +11,16 @@ from numpy.typing import NDArray
 
 from envs.recall.base import BatchedTask, State
 from envs.recall.contract import Observations
-from envs.recall.parameters import Level
-from envs.recall.tasks import (
+from envs.recall.faces import (
     RENDER_FPS,
     RENDER_MODES,
     action_space,
     check_options,
     check_render_mode,
-    make_task,
     observation_space,
 )
+from envs.recall.parameters import Level
+from envs.recall.tasks import make_task
 
 
 class RecallEnv(gym.Env[Observations, np.int64]):

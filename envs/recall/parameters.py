@@ -82,6 +82,24 @@ def check_level(parameter: Parameter, level: Any) -> tuple[int, int]:
     return low, low
 
 
+def check_levels_fit(name: str, ends: Ints, low: Ints | int, high: Ints, allowed: str) -> None:
+    """Raise ValueError if levels go beyond what the other parameters of their rows leave them.
+
+    Args:
+        name: that of the level.
+        ends: (N, 2) the lowest and the highest number that each row can draw.
+        low: (N,) the lowest allowed.
+        high: (N,) the highest.
+        allowed: what would do, in words with two gaps for these.
+    """
+    low = np.broadcast_to(low, len(ends))
+    bad = (ends[:, 0] < low) | (ends[:, 1] > high)
+    if bad.any():
+        row = int(bad.argmax())
+        given = ends[row, 0] if ends[row, 0] < low[row] else ends[row, 1]
+        raise ValueError(f"{name}={given}: must be {allowed.format(low[row], high[row])}")
+
+
 class LevelTable:
     """The levels that episodes are drawn from, with their probabilities.
 
@@ -118,14 +136,6 @@ class LevelTable:
     def summary(self) -> Level:
         """The single level, or the (lowest, highest) of several."""
         return self.levels[0] if len(self.levels) == 1 else self.ends
-
-    def shares(self) -> dict[int, float]:
-        """How often each number is drawn."""
-        shares: dict[int, float] = {}
-        for low, width, probability in zip(self._low, self._width, self.probabilities, strict=True):
-            for number in range(low, low + width):
-                shares[number] = shares.get(number, 0.0) + float(probability / width)
-        return shares
 
     @property
     def distribution(self) -> tuple[Ints, NDArray[np.float64]]:

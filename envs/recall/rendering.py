@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import colorsys
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,48 +75,80 @@ def symbol_colour(index: int, count: int) -> Colour:
     return round(255 * red), round(255 * green), round(255 * blue)
 
 
-def draw_query_task(
-    symbol: NDArray[np.float32],
-    cues: int,
-    progress: float,
-    answer: int | None,
-    correct: bool,
-    has_flag: bool,
-) -> Picture:
-    """What an agent sees that waits for a query, (192, 192, 3).
+@dataclass(frozen=True)
+class Chip:
+    """A symbol that is seen: a text on a disc or a square."""
+
+    text: str
+    colour: Colour = DIM
+    square: bool = False
+
+
+QUESTION = Chip("?", TEXT, square=True)
+
+
+def value_chip(value: int, count: int) -> Chip:
+    """One of `count` symbols or answers: a coloured disc with its number."""
+    return Chip(str(value), symbol_colour(value, count))
+
+
+def key_chip(name: str) -> Chip:
+    """Something to look up: a light square."""
+    return Chip(name, TEXT, square=True)
+
+
+def distractor_chip(number: int) -> Chip:
+    """Something without meaning: a grey square."""
+    return Chip(str(number), DIM, square=True)
+
+
+@dataclass(frozen=True)
+class Sight:
+    """What the agent of a task that asks sees at a step."""
+
+    words: str
+    chips: Sequence[Chip] = ()
+    """Up to a few dozen, in reading order."""
+    caption: str = ""
+    """A line of at most 22 capitals and digits, better 15."""
+    flagged: bool = False
+
+
+def draw_sight(sight: Sight, said: tuple[int, bool] | None, progress: float) -> Picture:
+    """What an agent sees, (192, 192, 3): chips on a card, in the squarest grid, and a caption below it.
 
     Args:
-        symbol: the observation (D,) without noise: cues first, the question last, before it the flag if
-            `has_flag`.
-        cues: number of cues; these are coloured discs, other symbols grey squares.
+        sight: chips and caption.
+        said: the answer just given and whether it was right, which frames the card; None if none was.
         progress: share of the episode that is over, 0 to 1.
-        answer: the answer given, None before the end.
-        correct: whether it was right.
-        has_flag: whether there is a flag, shown as a yellow frame.
     """
+    top, left, side = 14, 41, 110
     picture = canvas(192, 192)
-    rectangle(picture, 16, 40, 112, 112, PANEL)
-    if answer is not None:
-        disc(picture, 71.5, 95.5, 46, symbol_colour(answer, cues))
-        write(picture, str(answer), 57, 96, 6, BACKGROUND)
-        frame(picture, 16, 40, 112, 112, 6, GOOD if correct else BAD)
-        write(picture, "RIGHT" if correct else "WRONG", 140, 96, 4, GOOD if correct else BAD)
-    elif symbol[-1] == 1.0:
-        write(picture, "?", 37, 96, 14, TEXT)
-        write(picture, "WHICH CUE", 140, 96, 3, TEXT)
-    elif symbol.any():
-        index = int(symbol.argmax())
-        if index < cues:
-            disc(picture, 71.5, 95.5, 46, symbol_colour(index, cues))
-            write(picture, str(index), 57, 96, 6, BACKGROUND)
-        else:
-            rectangle(picture, 36, 60, 72, 72, DIM)
-            write(picture, str(index - cues), 57, 96, 6, BACKGROUND)
-        if has_flag and symbol[-2] == 1.0:
-            frame(picture, 16, 40, 112, 112, 6, FLAG)
-            write(picture, "FLAG", 140, 96, 4, FLAG)
+    rectangle(picture, top, left, side, side, PANEL)
+    columns = max(math.ceil(math.sqrt(len(sight.chips))), 1)
+    cell = (side - 12) / columns
+    above = top + (side - math.ceil(len(sight.chips) / columns) * cell) / 2
+    for number, chip in enumerate(sight.chips):
+        line, column = divmod(number, columns)
+        _draw_chip(picture, chip, above + (line + 0.5) * cell, left + 6 + (column + 0.5) * cell, 0.92 * cell)
+    write(picture, sight.caption, 131, 96, 3 if len(sight.caption) <= 15 else 2, TEXT)
+    if sight.flagged:
+        frame(picture, top, left, side, side, 4, FLAG)
+    if said is not None:
+        colour = GOOD if said[1] else BAD
+        frame(picture, top, left, side, side, 4, colour)
+        write(picture, f"SAID {said[0]}", 154, 96, 3, colour)
     draw_progress(picture, progress)
     return picture
+
+
+def _draw_chip(picture: Picture, chip: Chip, row: float, column: float, size: float) -> None:
+    if chip.square:
+        rectangle(picture, round(row - size / 2), round(column - size / 2), int(size), int(size), chip.colour)
+    else:
+        disc(picture, row - 0.5, column - 0.5, size / 2, chip.colour)
+    scale = int(min(0.8 * size / max(4 * len(chip.text) - 1, 1), 0.6 * size / 5))
+    write(picture, chip.text, round(row - 2.5 * scale), round(column), max(scale, 1), BACKGROUND)
 
 
 def draw_maze(position: float, side: int, goal: int, start: float, caption: str, progress: float) -> Picture:

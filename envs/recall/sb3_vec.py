@@ -16,9 +16,10 @@ from stable_baselines3.common.vec_env.base_vec_env import VecEnv, VecEnvIndices,
 
 from envs.recall.base import BatchedTask
 from envs.recall.contract import Finished, Observations
+from envs.recall.faces import action_space, check_options, check_render_mode, observation_space
 from envs.recall.hashing import Ints
 from envs.recall.parameters import Level, UnknownAttributeError
-from envs.recall.tasks import action_space, check_options, check_render_mode, make_task, observation_space
+from envs.recall.tasks import make_task
 
 __all__ = ["RecallVecEnv", "VecEnv", "make_monitored_vec", "make_recall_vec"]
 

@@ -59,10 +59,6 @@ class Settings:
         """The values (N,) by name, without the level. Read only."""
         return self._values
 
-    def tables(self) -> list[tuple[Ints, LevelTable]]:
-        """The tables in use, each with the rows (R,) that draw their levels from it."""
-        return [(np.flatnonzero(self._table_of == index), table) for index, table in enumerate(self._tables)]
-
     def get(self, name: str) -> list[Any]:
         """The value of a parameter for each row; of the level, what `LevelTable.summary` says.
 
@@ -117,13 +113,27 @@ class Settings:
         self._check({**self._values, self.level.name: self._ends(table, rows)})
         self._use(table, rows)
 
-    def level_shares(self) -> dict[int, float]:
-        """How often each number is drawn from the levels, over all rows."""
-        shares: dict[int, float] = {}
-        for table, count in zip(self._tables, np.bincount(self._table_of), strict=True):
-            for number, share in table.shares().items():
-                shares[number] = shares.get(number, 0.0) + share * int(count) / self.n_envs
-        return shares
+    def distribution(self, *names: str) -> tuple[Ints, NDArray[np.float64]]:
+        """What later episodes draw, over all rows.
+
+        Args:
+            names: integer parameters to be told as well.
+
+        Returns:
+            (1 + M, K): numbers drawn from the levels, and with them the values of each of the M `names`.
+            (K,): how often each such combination comes.
+        """
+        kinds = np.stack([self._table_of, *(self._values[name] for name in names)])
+        kinds, counts = np.unique(kinds, axis=1, return_counts=True)
+        drawn, shares = [], []
+        for (index, *given), count in zip(kinds.T.tolist(), counts, strict=True):
+            numbers, probabilities = self._tables[index].distribution
+            drawn.append(np.stack([numbers, *(np.full_like(numbers, value) for value in given)]))
+            shares.append(probabilities * (count / self.n_envs))
+        merged, place = np.unique(np.concatenate(drawn, axis=1), axis=1, return_inverse=True)
+        summed: NDArray[np.float64] = np.zeros(merged.shape[1])
+        np.add.at(summed, place.ravel(), np.concatenate(shares))
+        return merged, summed
 
     def draw(
         self, rows: Ints, choice: NDArray[np.float64], value: NDArray[np.float64]

@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 
 from envs.recall.base import BatchedTask
 from envs.recall.contract import Finished, Observations
-from envs.recall.parameters import Level, UnknownAttributeError
-from envs.recall.tasks import (
+from envs.recall.faces import (
     RENDER_FPS,
     RENDER_MODES,
     action_space,
     check_options,
     check_render_mode,
-    make_task,
     observation_space,
 )
+from envs.recall.parameters import Level, UnknownAttributeError
+from envs.recall.tasks import make_task
 
 
 class RecallVectorEnv(VectorEnv[Observations, NDArray[np.int64], NDArray[Any]]):

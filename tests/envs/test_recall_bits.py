@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from envs.recall.memory_size import MemorySizePolicy
+from envs.recall.tasks.memory_size import MemorySizePolicy
 from tests.envs.recall_cases import assert_rate, make, play
 from tests.envs.test_recall_laws import remembering
 from tests.envs.test_recall_memorize import unroll
@@ -98,24 +98,6 @@ def test_text_shows_what_is_seen_and_no_more():
     assert task.render_text() == "step 2 of 3: sees the clock, steps to go: 1"
     task.step([0])
     assert task.render_text() == f"step 3 of 3: sees the question: which is bit {asked}?"
-
-
-@pytest.mark.parametrize(
-    ("name", "kwargs", "message"),
-    [
-        ("MemoryLength", {"length": 0}, r"length=0: must be an integer from 1 to 100000000"),
-        ("MemoryLength", {"length": (5, 2)}, r"length=\(5, 2\): a range is \(low, high\) with low at most"),
-        ("MemoryLength", {"reward_correct": -1.0}, r"reward_correct=-1: must be above reward_wrong=-1"),
-        ("MemorySize", {"bits": 41}, r"bits=41: must be from 1 to max_bits=40"),
-        ("MemorySize", {"bits": (2, 9), "max_bits": 8}, r"bits=9: must be from 1 to max_bits=8"),
-        ("MemorySize", {"bits": 0}, r"bits=0: must be an integer from 1"),
-        ("MemorySize", {"length": 0}, r"length=0: must be an integer from 1"),
-        ("MemorySize", {"max_bits": 0}, r"max_bits=0: must be an integer from 1 to 1000"),
-    ],
-)
-def test_bad_arguments(name, kwargs, message):
-    with pytest.raises(ValueError, match=message):
-        make(name, 2, **kwargs)
 
 
 def test_levels_must_fit_into_the_observation():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from envs.recall.facts import find, scatter
+from envs.recall.families.facts import find, scatter
 from envs.recall.hashing import episode_keys
 from tests.envs.recall_cases import assert_rate, make
 from tests.envs.test_recall_memorize import unroll
@@ -129,7 +129,7 @@ def test_one_wrong_answer_is_a_failure_and_costs_its_share():
         outcome = task.step(np.where(wrong, (answer + 1) % 4, answer))
         np.testing.assert_array_equal(outcome.rewards, np.where(wrong, -0.25, 0.25))
     assert task.success.tolist() == [False] * 4 + [True] * 4
-    assert task.render_text(0).endswith(f"last answer {answer[0]}, failure")
+    assert task.render_text(0).endswith(f"sees nothing; answered {answer[0]}, right; 3 of 4 right")
     assert (task.render_rgb(0) != task.render_rgb(4)).any()
 
 

@@ -64,7 +64,7 @@ def test_vector_equals_sync_vector_of_singles(name):
     assert vector.action_space == singles.action_space
     assert vector.single_observation_space == singles.single_observation_space
     assert data_equivalence(vector.reset(seed=3), singles.reset(seed=3), exact=True)
-    for actions in random_actions(vector.unwrapped.task, 30):
+    for actions in random_actions(vector.unwrapped.task, 20):
         assert data_equivalence(vector.step(actions), singles.step(actions), exact=True)
     mask = np.arange(64) % 3 == 0
     options = {"reset_mask": mask}

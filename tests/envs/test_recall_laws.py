@@ -127,9 +127,9 @@ def probe_hits(features, labels):
     return (features[half:] @ weights).argmax(axis=1) == labels[half:]
 
 
-@pytest.mark.parametrize("name", TASKS)
-def test_a_linear_probe_of_the_last_observation_finds_chance(name):
-    task = make(name, 8000)
+@every_case
+def test_a_linear_probe_of_the_last_observation_finds_chance(name, kwargs):
+    task = make(name, 8000, **kwargs)
     last, answers = task.reset(0), task.optimal_action()
     running = np.ones(8000, dtype=bool)
     while running.any():

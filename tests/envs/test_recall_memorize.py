@@ -119,41 +119,6 @@ def test_noise_blurs_distractors_alone(name, blurred):
 
 
 @QUERY_TASKS
-@pytest.mark.parametrize("kwargs", [{"delay": 12}, {"delay": (8, 12), "noise": 0.4}])
-def test_advance_equals_stepping(name, kwargs):
-    blocks, steps = make(name, 32, **kwargs), make(name, 32, **kwargs)
-    blocks.reset(0)
-    steps.reset(0)
-    size = blocks.get_state()["size"]
-    np.testing.assert_array_equal(blocks.non_reactive_steps(), size + 1)
-    actions = random_actions(steps, 9)
-    done = 0
-    for n in (0, 1, 5, 3):
-        seen = blocks.advance(n)
-        assert seen.shape == (32, n, blocks.observation_dim)
-        for i in range(n):
-            np.testing.assert_array_equal(seen[:, i], steps.observe())
-            assert not steps.step(actions[done + i]).rewards.any()
-        done += n
-        np.testing.assert_array_equal(blocks.observe(), steps.observe())
-        np.testing.assert_array_equal(blocks.non_reactive_steps(), size + 1 - done)
-    too_many = int(size.min()) + 2 - done
-    with pytest.raises(ValueError, match=rf"n={too_many}: must be an integer from 0 to {too_many - 1}"):
-        blocks.advance(too_many)
-    for bad in (-1, 1.5, True):
-        with pytest.raises(ValueError, match="must be an integer from 0"):
-            blocks.advance(bad)
-    finished = 0
-    while finished < 32:
-        last, other = (task.step_and_restart(task.optimal_action())[2] for task in (blocks, steps))
-        assert (last is None) == (other is None)
-        if last is not None:
-            np.testing.assert_array_equal(last.lengths, other.lengths)
-            assert last.success.all()
-            finished += len(last.rows)
-
-
-@QUERY_TASKS
 def test_a_very_long_delay_is_advanced_to_its_query(name):
     task = make(name, 8, delay=8192)
     task.reset(0)

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from envs.recall.rewrite import guess_rates
+from envs.recall.tasks.rewrite import guess_rates
 from tests.envs.recall_cases import assert_rate, make
 
 PAIRS_TASKS = pytest.mark.parametrize("name", ["AssociativeRetrieval", "Rewrite"])
@@ -99,7 +99,7 @@ def test_rate_of_guessing_equals_enumeration(keys, queries):
 
 
 def test_more_pairs_than_keys():
-    message = r"pairs=5: must be an integer from 1 to 4"
+    message = r"pairs=5: must be from 1 to keys=4"
     with pytest.raises(ValueError, match=message):
         make("AssociativeRetrieval", 2, keys=4, pairs=5)
     task = make("AssociativeRetrieval", 2, keys=4, pairs=4)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from envs.recall.memorize import Memorize
 from envs.recall.parameters import LevelTable
+from envs.recall.tasks.memorize import Memorize
 from tests.envs.recall_cases import make
 
 BAD = [
@@ -40,13 +40,35 @@ BAD = [
     ("Copy", {"reward_wrong": 1.0}, r"reward_correct=1: must be above reward_wrong=1"),
     ("Reverse", {"delay": -1}, r"delay=-1: must be an integer from 0"),
     ("Reverse", {"length": (6, 2)}, r"length=\(6, 2\): a range is \(low, high\)"),
-    ("AssociativeRetrieval", {"pairs": 9}, r"pairs=9: must be an integer from 1 to 8"),
+    ("AssociativeRetrieval", {"pairs": 9}, r"pairs=9: must be from 1 to keys=8"),
     ("AssociativeRetrieval", {"keys": 1}, r"keys=1: must be an integer from 2 to 5000"),
     ("AssociativeRetrieval", {"queries": 0}, r"queries=0: must be an integer from 1"),
     ("Rewrite", {"pairs": 0}, r"pairs=0: must be an integer from 1 to 10000"),
     ("Rewrite", {"values": 1}, r"values=1: must be an integer from 2"),
     ("RepeatPrevious", {"lag": 0}, r"lag=0: must be an integer from 1"),
     ("RepeatPrevious", {"answers": 0}, r"answers=0: must be an integer from 1"),
+    ("MemoryLength", {"length": 0}, r"length=0: must be an integer from 1 to 100000000"),
+    ("MemoryLength", {"length": (5, 2)}, r"length=\(5, 2\): a range is \(low, high\) with low at most"),
+    ("MemoryLength", {"reward_correct": -1.0}, r"reward_correct=-1: must be above reward_wrong=-1"),
+    ("MemorySize", {"bits": 41}, r"bits=41: must be from 1 to max_bits=40"),
+    ("MemorySize", {"bits": (2, 9), "max_bits": 8}, r"bits=9: must be from 1 to max_bits=8"),
+    ("MemorySize", {"bits": 0}, r"bits=0: must be an integer from 1"),
+    ("MemorySize", {"length": 0}, r"length=0: must be an integer from 1"),
+    ("MemorySize", {"max_bits": 0}, r"max_bits=0: must be an integer from 1 to 1000"),
+    ("CountRecall", {"length": 0}, r"length=0: must be an integer from 1 to 10000"),
+    ("CountRecall", {"length": (9, 3)}, r"length=\(9, 3\): a range is \(low, high\) with low at most high"),
+    ("CountRecall", {"every": 0}, r"every=0: must be an integer from 1"),
+    ("CountRecall", {"symbols": 1}, r"symbols=1: must be an integer from 2 to 5000"),
+    ("CountRecall", {"max_count": 0}, r"max_count=0: must be an integer from 1 to 1000"),
+    ("CountRecall", {"reward_wrong": 2.0}, r"reward_correct=1: must be above reward_wrong=2"),
+    ("Reasoning", {"delay": 0}, r"delay=0: must be an integer from 1 to 100000000"),
+    ("Reasoning", {"delay": (9, 4)}, r"delay=\(9, 4\): a range is \(low, high\) with low at most high"),
+    ("Reasoning", {"holders": 1}, r"holders=1: must be an integer from 2 to 500"),
+    ("Reasoning", {"places": "4"}, r"places='4': must be an integer from 2 to 5000"),
+    ("Reasoning", {"distractors": 0}, r"distractors=0: must be an integer from 1 to 5000"),
+    ("Reasoning", {"reward_wrong": 1.0}, r"reward_correct=1: must be above reward_wrong=1"),
+    ("ReasoningParity", {"delay": 0}, r"delay=0: must be an integer from 1"),
+    ("ReasoningParity", {"modulus": 1}, r"modulus=1: must be an integer from 2 to 5000"),
 ]
 
 
@@ -166,3 +188,18 @@ def test_level_table_at_its_bounds():
     levels, numbers = table.draw(np.array([0.0, 0.24, 0.25, 0.99, 0.5]), np.array([0.0, 0.0, 0.0, 0.99, 0.5]))
     assert levels.tolist() == [6, 6, (1, 4), (1, 4), (1, 4)]
     assert numbers.tolist() == [6, 6, 1, 4, 3]
+
+
+def test_distribution_of_what_later_episodes_draw():
+    task = make("Copy", 4)
+    task.set_levels([3, (2, 5)], [0.25, 0.75])
+    task.set_levels([3], rows=np.array([0]))
+    task.set_parameters(np.array([1]), repeats=2)
+    lengths, shares = task.settings.distribution()
+    assert lengths.tolist() == [[2, 3, 4, 5]]
+    assert shares == pytest.approx([9 / 64, 1 / 4 + 3 / 16 + 9 / 64, 9 / 64, 9 / 64])
+    drawn, shares = task.settings.distribution("repeats")
+    assert drawn.tolist() == [[2, 2, 3, 3, 4, 4, 5, 5], [1, 2] * 4]
+    rows = np.array([1 / 4 + 2 / 4 * 7 / 16, 1 / 4 * 7 / 16])  # that have each number, and draw 3
+    others = np.array([2 / 4, 1 / 4]) * 3 / 16
+    assert shares == pytest.approx([*others, *rows, *others, *others])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from envs.recall.tmaze import DOWN, LEFT, RIGHT, UP
+from envs.recall.tasks.tmaze import DOWN, LEFT, RIGHT, UP
 from tests.envs.recall_cases import make
 
 CUE_UP, CUE_DOWN, CORRIDOR, JUNCTION, GOAL = range(5)

@@ -41,19 +41,17 @@ Id
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from envs.recall.asking import AskingTask, State
-from envs.recall.cards import Chip, key_chip, value_chip
-from envs.recall.contract import Bools, Floats
-from envs.recall.facts import DISTRACTORS, LAST_STREAM, FactsTask
+from envs.recall.families.asking import DISTRACTORS, REWARDS, AskingTask, State
+from envs.recall.families.facts import LAST_STREAM, FactsTask
 from envs.recall.hashing import Ints, bits, integers
-from envs.recall.parameters import LARGEST, Level, Parameter
-from envs.recall.query import REWARDS
+from envs.recall.parameters import LARGEST, Level, Parameter, check_levels_fit
+from envs.recall.rendering import QUESTION, Sight, key_chip, value_chip
 from envs.recall.scripted import ScriptedPolicy
 
 _KEY_STREAM = LAST_STREAM
@@ -117,6 +115,7 @@ class FactRecall(FactsTask):
         *REWARDS,
     )
     LEVEL = Parameter("facts", int, low=1, high=1_000)
+    COUNTED = "queries"
     policy_class = FactRecallPolicy
 
     def __init__(
@@ -155,19 +154,14 @@ class FactRecall(FactsTask):
         self._names: Ints = self._allocate("names", np.int64, (self.keys,))
         # Which fact comes as the first, second, ... of the episode.
         self._order: Ints = self._allocate("order", np.int64, (self.keys,))
-        self._faultless: Bools = self._allocate("faultless", np.bool_)
 
     @staticmethod
     def check_parameters(values: Mapping[str, NDArray[Any]]) -> None:
         """There must be a key for each fact, and a chain of facts for each question."""
         AskingTask.check_parameters(values)
-        (low, high), keys = values["facts"].T, values["keys"]
         needed = values["hops"] * values["queries"]
-        bad = (low < needed) | (high > keys)
-        if bad.any():
-            row = int(bad.argmax())
-            facts = low[row] if low[row] < needed[row] else high[row]
-            raise ValueError(f"facts={facts}: must be from hops * queries={needed[row]} to keys={keys[row]}")
+        allowed = "from hops * queries={} to keys={}"
+        check_levels_fit("facts", values["facts"], needed, values["keys"], allowed)
 
     def _start(self, rows: Ints) -> None:
         keys, numbers = self._keys[rows][:, None], np.arange(self.keys)
@@ -180,8 +174,7 @@ class FactRecall(FactsTask):
         order = bits(keys, _ORDER_STREAM, numbers) >> np.uint64(1)
         order[numbers >= counts] = ~np.uint64(0)  # facts there are none of, after all others
         self._order[rows] = order.argsort(axis=1)
-        self._faultless[rows] = True
-        self._scatter(rows, self._size[rows], self.now["delay"][rows])
+        self._scatter(rows, self._size[rows], self.now["delay"][rows], self.now["queries"][rows])
 
     def _fact(self, rows: Ints | slice, slots: Ints) -> tuple[Ints, Ints]:
         fact = np.take_along_axis(self._order[rows], slots, axis=1)
@@ -193,41 +186,18 @@ class FactRecall(FactsTask):
         first: Ints = np.take_along_axis(self._about[rows], numbers * self.now["hops"][rows][:, None], axis=1)
         return first
 
-    def _counts(self, state: State) -> Ints:
-        counts: Ints = state["queries"]
-        return counts
-
-    def _answer(self, state: State) -> Ints:
-        number = np.clip(state["t"] - state["stream"], 0, state["queries"] - 1)
+    def _answer(self, state: State, number: Ints) -> Ints:
         last = (number + 1) * state["hops"] - 1
         answer: Ints = np.take_along_axis(state["names"], last[:, None], axis=1)[:, 0] - 2 * self.keys
         return answer
 
-    def _succeed(self, asked: Bools, right: Bools) -> Bools:
-        self._faultless &= right | ~asked
-        return self._faultless
-
-    @property
-    def chance(self) -> float:
-        """All of `queries` answers right, each with one in `values`; the mean over rows of settings."""
-        return float(np.mean((1.0 / self.values) ** self.settings.values["queries"]))
-
-    @property
-    def random_success(self) -> Floats:
-        """(N,) the same, at the present episodes' `queries`."""
-        rates: Floats = (1.0 / self.values) ** self.now["queries"]
-        return rates
-
-    def _words(self, symbol: int, other: int) -> tuple[str, Sequence[Chip], str]:
+    def _see_symbols(self, symbol: int, other: int) -> Sight:
         if symbol == self._query:
-            return (
-                f"a question: which value does key {other} lead to?",
-                [key_chip(f"K{other}")],
-                "WHICH VALUE",
-            )
+            words = f"a question: which value does key {other} lead to?"
+            return Sight(words, [key_chip(f"K{other}"), QUESTION], "WHICH VALUE")
         key = key_chip(f"K{symbol}")
         if other < 2 * self.keys:
             target = other - self.keys
-            return f"key {symbol} names key {target}", [key, key_chip(f"K{target}")], "NAMES"
+            return Sight(f"key {symbol} names key {target}", [key, key_chip(f"K{target}")], "NAMES")
         value = other - 2 * self.keys
-        return f"key {symbol} names value {value}", [key, value_chip(value, self.values)], "NAMES"
+        return Sight(f"key {symbol} names value {value}", [key, value_chip(value, self.values)], "NAMES")

@@ -49,8 +49,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from envs.recall.contract import Floats
+from envs.recall.families.pairs import KEY_STREAM, PairsTask
 from envs.recall.hashing import Ints, integers
-from envs.recall.pairs import KEY_STREAM, PairsTask
 from envs.recall.parameters import Level
 
 
@@ -107,8 +107,12 @@ class Rewrite(PairsTask):
     def _keys_at(self, rows: Ints | slice, steps: Ints) -> Ints:
         return integers(self._keys[rows][:, None], KEY_STREAM, steps, self.keys)
 
-    def _guess(self, sizes: Ints, counted: int, constant: bool) -> Floats:
-        return guess_rates(sizes, self.keys, counted, self.answer_chance)
+    def _guess(self, sizes: Ints, counted: Ints, constant: bool) -> Floats:
+        rates = np.empty(sizes.shape)
+        for queries in np.unique(counted):
+            rows = counted == queries
+            rates[rows] = guess_rates(sizes[rows], self.keys, int(queries), self.answer_chance)
+        return rates
 
 
 def guess_rates(sizes: Ints, keys: int, queries: int, chance: float) -> Floats:

@@ -38,9 +38,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from envs.recall.contract import Bools, Observations
+from envs.recall.families.asking import DISTRACTORS, REWARDS
+from envs.recall.families.query import CUES, NOISE, SYMBOL_STREAM, QueryTask
 from envs.recall.hashing import Ints, integers
-from envs.recall.parameters import Level, Parameter
-from envs.recall.query import CUES, NOISE, REWARDS, SYMBOL_STREAM, QueryTask
+from envs.recall.parameters import Level
+from envs.recall.rendering import Sight, distractor_chip, value_chip
 from envs.recall.scripted import ScriptedPolicy
 
 
@@ -74,7 +76,7 @@ class Memorize(QueryTask):
         ValueError: an argument outside its range.
     """
 
-    PARAMETERS = (CUES, Parameter("distractors", int, low=1, high=5_000, fixed=True), NOISE, *REWARDS)
+    PARAMETERS = (CUES, DISTRACTORS, NOISE, *REWARDS)
     policy_class = MemorizePolicy
 
     def __init__(
@@ -113,6 +115,8 @@ class Memorize(QueryTask):
         symbols += self.cues
         return np.where(steps == 0, self._cue[rows][:, None], symbols)
 
-    def symbol_name(self, symbol: int) -> str:
-        """In words."""
-        return f"cue {symbol}" if symbol < self.cues else f"distractor {symbol - self.cues}"
+    def _see_symbol(self, symbol: int) -> Sight:
+        if symbol < self.cues:
+            return Sight(f"cue {symbol}", [value_chip(symbol, self.cues)], "REMEMBER")
+        symbol -= self.cues
+        return Sight(f"distractor {symbol}", [distractor_chip(symbol)], "DISTRACTOR")

@@ -51,8 +51,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from envs.recall.families.sequence import SequenceTask
 from envs.recall.hashing import Ints
-from envs.recall.sequence import SequenceTask
 
 
 class Copy(SequenceTask):

@@ -37,10 +37,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from envs.recall.bits import BitsPolicy, BitsTask
+from envs.recall.families.asking import REWARDS
+from envs.recall.families.bits import BitsPolicy, BitsTask
 from envs.recall.hashing import Ints
 from envs.recall.parameters import LARGEST, Level, Parameter
-from envs.recall.query import REWARDS
 
 
 class MemoryLengthPolicy(BitsPolicy["MemoryLength"]):

@@ -39,18 +39,14 @@ Id
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
-from envs.recall.asking import AskingTask, State
-from envs.recall.cards import Chip, key_chip
 from envs.recall.contract import FIRST_STREAM, Bools, Floats, Observations, Outcome
+from envs.recall.families.asking import REWARDS, AskingTask, State
 from envs.recall.hashing import Ints, UInts, integers
 from envs.recall.parameters import LARGEST, Level, Parameter
-from envs.recall.query import REWARDS
-from envs.recall.rendering import symbol_colour
+from envs.recall.rendering import QUESTION, Sight, value_chip
 from envs.recall.scripted import ScriptedPolicy
 
 _SYMBOL_STREAM = FIRST_STREAM
@@ -143,6 +139,8 @@ class CountRecall(AskingTask):
         self._counts[rows] = 0
         symbols, _ = self._drawn(self._keys[rows], np.zeros_like(rows))
         self._counts[rows, symbols] = 1
+        length, every = self._size[rows], self.now["every"][rows]
+        self._ask(rows, np.minimum(every, length) - 1, -(-length // every))
 
     def _step(self, actions: Ints) -> tuple[Outcome, Bools]:
         result = super()._step(actions)
@@ -159,18 +157,21 @@ class CountRecall(AskingTask):
             self._counts[:, symbol] += (symbols == symbol).sum(axis=1)
         return observations
 
-    def _questions(self, state: State) -> tuple[Ints, Ints]:
-        t, length, every = state["t"], state["size"], state["every"]
-        asked = (t % every == every - 1) | (t == length - 1)
-        return np.where(asked, t // every, -1), -(-length // every)
+    def _question_number(self, state: State) -> Ints:
+        t, every = state["t"], state["every"]
+        asked = (t % every == every - 1) | (t == state["size"] - 1)
+        return np.where(asked, t // every, -1)
 
-    def _answer(self, state: State) -> Ints:
+    def _length(self, row: int) -> int:
+        return int(self._size[row])
+
+    def _succeeded(self) -> Bools:
+        return self._hit
+
+    def _answer(self, state: State, number: Ints) -> Ints:
         _, asked = self._drawn(state["key"], state["t"])
         counts: Ints = np.take_along_axis(state["counts"], asked[:, None], axis=1)[:, 0]
         return np.minimum(counts, self.max_count)
-
-    def _lengths(self) -> Ints:
-        return self._size
 
     def _observe(self, rows: Ints | slice, steps: Ints) -> Observations:
         symbols, asked = self._drawn(self._keys[rows][:, None], steps)
@@ -191,7 +192,8 @@ class CountRecall(AskingTask):
 
     @property
     def _last_counts(self) -> Floats:
-        return count_shares(self.settings.level_shares(), self.symbols, self.max_count)
+        (lengths,), shares = self.settings.distribution()
+        return count_shares(lengths, shares, self.symbols, self.max_count)
 
     @property
     def best_guesses(self) -> Ints:
@@ -206,38 +208,38 @@ class CountRecall(AskingTask):
         return float(other + (same - other) / self.symbols)
 
     @property
-    def random_success(self) -> Floats:
-        """(N,) one in `max_count` + 1: a random answer is right as often whatever the count."""
-        return np.full(self.n_envs, 1.0 / self.n_actions)
+    def answer_chance(self) -> float:
+        """The same: success is the last answer."""
+        return self.chance
 
-    def _describe(self, row: int) -> tuple[str, Sequence[Chip], str]:
-        drawn = self._drawn(self._keys[[row]], self._t[[row]])
-        symbol, asked = (int(symbols[0]) for symbols in drawn)
-        chip = Chip(str(symbol), symbol_colour(symbol, self.symbols))
-        if self._questions(self._arrays)[0][row] < 0:
-            return f"symbol {symbol}", [chip], "COUNT"
+    def _see(self, row: int) -> Sight:
+        symbol, asked = (int(drawn[0]) for drawn in self._drawn(self._keys[[row]], self._t[[row]]))
+        chip = value_chip(symbol, self.symbols)
+        if self._question_number(self._arrays)[row] < 0:
+            return Sight(f"symbol {symbol}", [chip], "COUNT")
         words = f"symbol {symbol} and the question: how many of {asked} so far?"
-        return words, [chip, key_chip("?")], f"HOW MANY {asked}"
+        return Sight(words, [chip, QUESTION], f"HOW MANY {asked}")
 
 
-def count_shares(lengths: Mapping[int, float], symbols: int, most: int) -> Floats:
+def count_shares(lengths: Ints, weights: Floats, symbols: int, most: int) -> Floats:
     """How likely each count of a symbol is at the end of an episode, those from `most` on taken together.
 
     Args:
-        lengths: the share of episodes of each length.
+        lengths: (K,) of episodes.
+        weights: (K,) how often each comes.
         symbols: how many there are.
         most: the highest count.
 
     Returns:
         (2, most + 1): if the last step has another symbol, and if it has that one.
     """
-    trials = np.array([length - 1 for length in lengths])[:, None]
+    trials = lengths[:, None] - 1
     counts = np.arange(most)
     # Binomial probabilities by their logarithms, each from the one before: they underflow otherwise.
     with np.errstate(divide="ignore"):
         steps = np.log(np.maximum(trials - counts, 0)) - np.log((counts + 1) * (symbols - 1))
     logs = np.cumsum(np.concatenate([trials * np.log1p(-1 / symbols), steps], axis=1), axis=1)
-    shares = np.array(list(lengths.values())) @ np.exp(logs[:, : most + 1])
+    shares = weights @ np.exp(logs[:, : most + 1])
     # With the present one, all counts are one higher.
     result = np.stack([shares, np.roll(shares, 1)])
     result[1, 0] = 0.0

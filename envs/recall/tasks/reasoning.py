@@ -43,19 +43,14 @@ Id
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
-from envs.recall.asking import State
-from envs.recall.cards import Chip, key_chip, value_chip
-from envs.recall.contract import Floats
-from envs.recall.facts import DISTRACTORS, LAST_STREAM, FactsTask
+from envs.recall.families.asking import DISTRACTORS, REWARDS, State
+from envs.recall.families.facts import LAST_STREAM, FactsTask
 from envs.recall.hashing import Ints, bits, integers
 from envs.recall.parameters import LARGEST, Level, Parameter
-from envs.recall.query import REWARDS
-from envs.recall.rendering import FLAG
+from envs.recall.rendering import FLAG, QUESTION, Chip, Sight, key_chip, value_chip
 from envs.recall.scripted import ScriptedPolicy
 
 _HOLDER_STREAM = LAST_STREAM
@@ -156,29 +151,18 @@ class Reasoning(FactsTask):
         where = np.take_along_axis(self._where[rows], about, axis=1) + self.holders
         return about, np.where(is_place, where, self._thing)
 
-    def _answer(self, state: State) -> Ints:
+    def _answer(self, state: State, number: Ints) -> Ints:
         answer: Ints = np.take_along_axis(state["where"], state["holder"][:, None], axis=1)[:, 0]
         return answer
 
-    @property
-    def chance(self) -> float:
-        """One in `places`: nothing seen at the query tells the place."""
-        return 1.0 / self.places
-
-    @property
-    def random_success(self) -> Floats:
-        """(N,) the same: a random answer is right as often as a constant one."""
-        return np.full(self.n_envs, self.chance)
-
-    def _words(self, symbol: int, other: int) -> tuple[str, Sequence[Chip], str]:
+    def _see_symbols(self, symbol: int, other: int) -> Sight:
         if symbol == self._query:
-            return (
-                f"the query: which of {self.places} places has the thing?",
-                [Chip("?", FLAG)],
-                "WHERE IS IT",
+            return Sight(
+                f"the query: which of {self.places} places has the thing?", [QUESTION], "WHERE IS IT"
             )
-        holder = [key_chip(f"H{symbol}")]
+        holder = key_chip(f"H{symbol}")
         if other == self._thing:
-            return f"holder {symbol} has the thing", [*holder, Chip("", FLAG)], "HAS THE THING"
+            return Sight(f"holder {symbol} has the thing", [holder, Chip("", FLAG)], "HAS THE THING")
         place = other - self.holders
-        return f"holder {symbol} is at place {place}", [*holder, value_chip(place, self.places)], "IS AT"
+        chips = [holder, value_chip(place, self.places)]
+        return Sight(f"holder {symbol} is at place {place}", chips, "IS AT")

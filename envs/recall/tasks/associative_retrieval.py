@@ -47,15 +47,15 @@ Presets
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from envs.recall.contract import Floats
+from envs.recall.families.pairs import KEY_STREAM, PairsTask
 from envs.recall.hashing import Ints, uniforms
-from envs.recall.pairs import KEY_STREAM, KEYS, PairsTask
-from envs.recall.parameters import Level, Parameter
+from envs.recall.parameters import Level, check_levels_fit
 
 
 class AssociativeRetrieval(PairsTask):
@@ -112,10 +112,11 @@ class AssociativeRetrieval(PairsTask):
         )
         self._shown: Ints = self._allocate("shown", np.int64, (self.keys,))  # keys as they are shown
 
-    @classmethod
-    def level_parameter(cls, values: Mapping[str, Any]) -> Parameter:
-        """There cannot be more pairs than keys."""
-        return replace(cls.LEVEL, high=KEYS.check(values["keys"]))
+    @staticmethod
+    def check_parameters(values: Mapping[str, NDArray[Any]]) -> None:
+        """There must be a key for each pair."""
+        PairsTask.check_parameters(values)
+        check_levels_fit("pairs", values["pairs"], 1, values["keys"], "from {} to keys={}")
 
     def _start(self, rows: Ints) -> None:
         shown = uniforms(self._keys[rows][:, None], KEY_STREAM, np.arange(self.keys))
@@ -125,6 +126,6 @@ class AssociativeRetrieval(PairsTask):
     def _keys_at(self, rows: Ints | slice, steps: Ints) -> Ints:
         return self._look_up(self._shown, rows, steps)
 
-    def _guess(self, sizes: Ints, counted: int, constant: bool) -> Floats:
+    def _guess(self, sizes: Ints, counted: Ints, constant: bool) -> Floats:
         rates: Floats = self.answer_chance ** np.minimum(sizes, counted)
         return rates

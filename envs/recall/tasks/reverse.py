@@ -1,9 +1,9 @@
 """Reverse: give back a sequence from its end to its beginning.
 
 Description
-    As Copy (`envs.recall.copying`), but asked for from the last symbol to the first, `repeats` times over. So
-    the symbol shown last is due first, and the one shown first has to be kept longest. After the Reverse task
-    of Bulatov, Kuratov and Burtsev 2022, "Recurrent Memory Transformer".
+    As Copy (`envs.recall.tasks.copy`), but asked for from the last symbol to the first, `repeats` times over.
+    So the symbol shown last is due first, and the one shown first has to be kept longest. After the Reverse
+    task of Bulatov, Kuratov and Burtsev 2022, "Recurrent Memory Transformer".
 
 Observation
     As in Copy. With `show_position` a question for symbol i shows (i + 1) / length.
@@ -39,8 +39,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from envs.recall.families.sequence import SequenceTask
 from envs.recall.hashing import Ints
-from envs.recall.sequence import SequenceTask
 
 
 class Reverse(SequenceTask):

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from envs.recall.asking import AskingTask, State
-from envs.recall.cards import Chip, distractor_chip, key_chip, value_chip
-from envs.recall.contract import FIRST_STREAM, Floats, Observations
+from envs.recall.contract import FIRST_STREAM, Observations
+from envs.recall.families.asking import AskingTask, State
 from envs.recall.hashing import Ints, integers
+from envs.recall.rendering import QUESTION, Sight, distractor_chip, value_chip
 from envs.recall.scripted import ScriptedPolicy
 
 _BIT_STREAM = FIRST_STREAM
@@ -54,8 +53,6 @@ class BitsTask(AskingTask):
         """Make room for up to `width` bits."""
         self.width = width
         self.observation_dim = 1 + 2 * width
-        self._length: Ints = self._allocate("steps", np.int64)  # from the bits to the question
-        self._count: Ints = self._allocate("count", np.int64)
         self._bits: NDArray[np.int8] = self._allocate("bits", np.int8, (width,))  # -1 or 1, 0 for none
         self._asked: Ints = self._allocate("asked", np.int64)
 
@@ -69,21 +66,14 @@ class BitsTask(AskingTask):
         bits = 2 * integers(keys[:, None], _BIT_STREAM, numbers, 2) - 1
         self._bits[rows] = np.where(numbers < counts[:, None], bits, 0)
         self._asked[rows] = integers(keys, _ASKED_STREAM, np.zeros_like(rows), counts)
-        self._count[rows] = counts
-        self._length[rows] = lengths
+        self._ask(rows, first=lengths)
 
-    def _questions(self, state: State) -> tuple[Ints, Ints]:
-        return state["t"] - state["steps"], np.ones_like(state["t"])
-
-    def _answer(self, state: State) -> Ints:
+    def _answer(self, state: State, number: Ints) -> Ints:
         asked = np.take_along_axis(state["bits"], state["asked"][:, None], axis=1)[:, 0]
         return (asked > 0).astype(np.int64)
 
-    def _lengths(self) -> Ints:
-        return self._length + 1
-
     def _observe(self, rows: Ints | slice, steps: Ints) -> Observations:
-        length = self._length[rows][:, None]
+        length = self._first[rows][:, None]
         observations = np.zeros((*steps.shape, self.observation_dim), dtype=np.float32)
         observations[..., 0] = np.maximum(1.0 - steps / length, 0.0)
         row, step = np.nonzero(steps == 0)
@@ -92,28 +82,14 @@ class BitsTask(AskingTask):
         observations[row, step, 1 + self.width + self._asked[rows][row]] = 1.0
         return observations
 
-    def non_reactive_steps(self) -> Ints:
-        """All steps before the question, the present one included: (N,)."""
-        steps: Ints = np.maximum(self._length - self._t, 0)
-        return steps
-
-    @property
-    def chance(self) -> float:
-        """One half: nothing seen at the question tells the bit."""
-        return 0.5
-
-    @property
-    def random_success(self) -> Floats:
-        """(N,) the same."""
-        return np.full(self.n_envs, 0.5)
-
-    def _describe(self, row: int) -> tuple[str, Sequence[Chip], str]:
-        t, length, asked = int(self._t[row]), int(self._length[row]), int(self._asked[row])
-        if t == 0:
-            values = (self._bits[row, : self._count[row]] > 0).astype(int).tolist()
-            chips = [value_chip(value, 2) for value in values]
-            return f"the bits {' '.join(map(str, values))}", chips, "REMEMBER"
-        if t < length:
-            return f"the clock, steps to go: {length - t}", [distractor_chip(length - t)], "STEPS TO GO"
-        caption = self._question_name(asked)
-        return f"the question: {caption.lower()}?", [key_chip("?")], caption
+    def _see(self, row: int) -> Sight:
+        left = int(self._first[row] - self._t[row])
+        if self._t[row] == 0:
+            bits = self._bits[row]
+            values = (bits[bits != 0] > 0).astype(int).tolist()
+            words = f"the bits {' '.join(map(str, values))}"
+            return Sight(words, [value_chip(value, 2) for value in values], "REMEMBER")
+        if left > 0:
+            return Sight(f"the clock, steps to go: {left}", [distractor_chip(left)], "STEPS TO GO")
+        caption = self._question_name(int(self._asked[row]))
+        return Sight(f"the question: {caption.lower()}?", [QUESTION], caption)

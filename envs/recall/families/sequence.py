@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from envs.recall.answer_cards import QUESTION, Card
-from envs.recall.answers import (
-    DELAY,
-    DISTRACTORS,
-    LONGEST,
-    SYMBOL_STREAM,
-    AnswersTask,
-)
-from envs.recall.contract import Floats, Observations
+from envs.recall.contract import FIRST_STREAM, Floats, Observations
+from envs.recall.families.asking import DISTRACTORS, REWARDS, AskingTask, State
 from envs.recall.hashing import Ints, integers
-from envs.recall.parameters import Level, Parameter
-from envs.recall.query import REWARDS
+from envs.recall.parameters import LARGEST, Level, Parameter
+from envs.recall.rendering import QUESTION, Sight, distractor_chip, value_chip
 from envs.recall.scripted import ScriptedPolicy, TaskT
+
+SYMBOL_STREAM = FIRST_STREAM  # of distractors too, which come at other steps
+
+LONGEST = 100_000
+"""The longest sequence: the chance of guessing is summed over all lengths of a range."""
 
 SYMBOLS = Parameter("symbols", int, low=2, high=5_000, fixed=True)
 
@@ -87,7 +84,7 @@ class SequencePolicy(NotingPolicy["SequenceTask"]):
         return np.where(symbols.any(axis=1), symbols.argmax(axis=1), -1), asks
 
 
-class SequenceTask(AnswersTask):
+class SequenceTask(AskingTask):
     """`length` symbols, `delay` distractors, then `repeats` * `length` questions.
 
     Args:
@@ -109,7 +106,7 @@ class SequenceTask(AnswersTask):
     PARAMETERS = (
         SYMBOLS,
         Parameter("repeats", int, low=1, high=LONGEST),
-        DELAY,
+        Parameter("delay", int, low=0, high=LARGEST),
         DISTRACTORS,
         Parameter("show_position", bool, fixed=True),
         *REWARDS,
@@ -160,14 +157,13 @@ class SequenceTask(AnswersTask):
         """The place in a sequence of `length` symbols of the one asked for by question `index`."""
 
     def _start(self, rows: Ints) -> None:
-        super()._start(rows)
-        self._first[rows] = self._size[rows] + self.now["delay"][rows]
-        self._count[rows] = self._size[rows] * self.now["repeats"][rows]
+        size = self._size[rows]
+        self._ask(rows, size + self.now["delay"][rows], size * self.now["repeats"][rows])
 
-    def _answer(self, state: Mapping[str, NDArray[Any]], index: Ints) -> Ints:
-        return integers(state["key"], SYMBOL_STREAM, self.place(index, state["size"]), self.symbols)
+    def _answer(self, state: State, number: Ints) -> Ints:
+        return integers(state["key"], SYMBOL_STREAM, self.place(number, state["size"]), self.symbols)
 
-    def _guess(self, sizes: Ints, counted: int, constant: bool) -> Floats:
+    def _guess(self, sizes: Ints, counted: Ints, constant: bool) -> Floats:
         # Guesses that do not change are right in every repetition if they are in the first.
         return np.power(self.answer_chance, sizes if constant else sizes * counted)
 
@@ -189,16 +185,14 @@ class SequenceTask(AnswersTask):
             observations[..., -1] = np.where(shown, place / size, 0.0)
         return observations
 
-    def _seen(self, row: int) -> tuple[str, str, list[Card]]:
+    def _see(self, row: int) -> Sight:
         step = int(self._t[row])
         symbol = int(self._symbols(np.array([row]), np.array([[step]]))[0, 0])
         if symbol < self.symbols:
-            card = Card("symbol", symbol, self.symbols)
-            return f"symbol {symbol}", f"SYMBOL {step + 1}/{self._size[row]}", [card]
+            chip = value_chip(symbol, self.symbols)
+            return Sight(f"symbol {symbol}", [chip], f"SYMBOL {step + 1}/{self._size[row]}")
         if symbol < self._asks:
             symbol -= self.symbols
-            return f"distractor {symbol}", "WAIT", [Card("distractor", symbol)]
-        if symbol == self._asks:
-            number = f"{step - self._first[row] + 1}/{self._count[row]}"
-            return f"question {number}", f"ANSWER {number}", [QUESTION]
-        return "nothing", "", []
+            return Sight(f"distractor {symbol}", [distractor_chip(symbol)], "DISTRACTOR")
+        number = f"{step - self._first[row] + 1}/{self._count[row]}"
+        return Sight(f"question {number}", [QUESTION], f"ANSWER {number}")

@@ -37,19 +37,14 @@ Id
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
-from envs.recall.asking import State
-from envs.recall.cards import Chip, value_chip
-from envs.recall.contract import Floats
-from envs.recall.facts import DISTRACTORS, LAST_STREAM, FactsTask
+from envs.recall.families.asking import DISTRACTORS, REWARDS, State
+from envs.recall.families.facts import LAST_STREAM, FactsTask
 from envs.recall.hashing import Ints, integers
 from envs.recall.parameters import LARGEST, Level, Parameter
-from envs.recall.query import REWARDS
-from envs.recall.rendering import FLAG
+from envs.recall.rendering import QUESTION, Sight, value_chip
 from envs.recall.scripted import ScriptedPolicy
 
 _NUMBER_STREAM = LAST_STREAM
@@ -120,21 +115,11 @@ class ReasoningParity(FactsTask):
     def _fact(self, rows: Ints | slice, slots: Ints) -> tuple[Ints, Ints]:
         return np.take_along_axis(self._number[rows], slots, axis=1), np.full_like(slots, self._blank)
 
-    def _answer(self, state: State) -> Ints:
+    def _answer(self, state: State, number: Ints) -> Ints:
         answer: Ints = state["number"].sum(axis=1) % self.modulus
         return answer
 
-    @property
-    def chance(self) -> float:
-        """One in `modulus`, with one of the numbers as without."""
-        return 1.0 / self.modulus
-
-    @property
-    def random_success(self) -> Floats:
-        """(N,) the same."""
-        return np.full(self.n_envs, self.chance)
-
-    def _words(self, symbol: int, other: int) -> tuple[str, Sequence[Chip], str]:
+    def _see_symbols(self, symbol: int, other: int) -> Sight:
         if symbol == self._query:
-            return f"the query: which sum modulo {self.modulus}?", [Chip("?", FLAG)], "WHICH SUM"
-        return f"number {symbol}", [value_chip(symbol, self.modulus)], "NUMBER"
+            return Sight(f"the query: which sum modulo {self.modulus}?", [QUESTION], "WHICH SUM")
+        return Sight(f"number {symbol}", [value_chip(symbol, self.modulus)], "NUMBER")

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
 
 import numpy as np
 
-from envs.recall.asking import AskingTask, State
-from envs.recall.cards import Chip, distractor_chip
 from envs.recall.contract import FIRST_STREAM, Observations
+from envs.recall.families.asking import AskingTask
 from envs.recall.hashing import Ints, UInts, integers
-from envs.recall.parameters import Parameter
+from envs.recall.rendering import Sight, distractor_chip
 
 PLACE_STREAM = FIRST_STREAM
 DISTRACTOR_STREAM = FIRST_STREAM + 1
 LAST_STREAM = FIRST_STREAM + 2
-
-DISTRACTORS = Parameter("distractors", int, low=1, high=5_000, fixed=True)
 
 _NEVER = 1 << 40  # a step that no episode has, for slots without a fact
 _STRIDE = 1 << 41  # sets the steps of one row apart from those of the next
@@ -67,7 +63,6 @@ class FactsTask(AskingTask):
         self.observation_dim = self._query + 1
         self._table = np.eye(self.observation_dim + 1, self.observation_dim, dtype=np.float32)
         self._place: Ints = self._allocate("place", np.int64, (capacity,))
-        self._stream: Ints = self._allocate("stream", np.int64)
 
     @abstractmethod
     def _fact(self, rows: Ints | slice, slots: Ints) -> tuple[Ints, Ints]:
@@ -78,23 +73,13 @@ class FactsTask(AskingTask):
         return np.full_like(numbers, self._blank)
 
     @abstractmethod
-    def _words(self, symbol: int, other: int) -> tuple[str, Sequence[Chip], str]:
-        """A fact or a question in words, as chips and as a caption, from its symbols."""
+    def _see_symbols(self, symbol: int, other: int) -> Sight:
+        """A fact or a question, from its symbols."""
 
-    def _scatter(self, rows: Ints, counts: Ints, delays: Ints) -> None:
+    def _scatter(self, rows: Ints, counts: Ints, delays: Ints, questions: Ints | int = 1) -> None:
         """Draw the steps of the facts of new episodes: `counts` (R,), among `delays` (R,) distractors."""
         self._place[rows] = scatter(self._keys[rows], counts, delays, self._place.shape[1])
-        self._stream[rows] = counts + delays
-
-    def _counts(self, state: State) -> Ints:
-        """(N,) how many questions there are."""
-        return np.ones_like(state["t"])
-
-    def _questions(self, state: State) -> tuple[Ints, Ints]:
-        return state["t"] - state["stream"], self._counts(state)
-
-    def _lengths(self) -> Ints:
-        return self._stream + self._counts(self._arrays)
+        self._ask(rows, counts + delays, questions)
 
     def _symbols(self, rows: Ints | slice, steps: Ints) -> tuple[Ints, Ints]:
         """Both symbols (R, k) seen at the steps (R, k)."""
@@ -103,9 +88,9 @@ class FactsTask(AskingTask):
         noise = integers(self._keys[rows][:, None], DISTRACTOR_STREAM, steps, self.distractors)
         first = np.where(slots < 0, noise + self._first_distractor, first)
         second = np.where(slots < 0, self._blank, second)
-        numbers = steps - self._stream[rows][:, None]
+        numbers = steps - self._first[rows][:, None]
         if (numbers >= 0).any():
-            over = numbers >= self._counts(self._arrays)[rows][:, None]
+            over = numbers >= self._count[rows][:, None]
             asked = self._question(rows, np.where(over, 0, np.maximum(numbers, 0)))
             first = np.where(numbers >= 0, np.where(over, self._blank, self._query), first)
             second = np.where(numbers >= 0, np.where(over, self._blank, asked), second)
@@ -117,15 +102,10 @@ class FactsTask(AskingTask):
         observations += self._table.take(second, axis=0)
         return observations
 
-    def non_reactive_steps(self) -> Ints:
-        """All facts and distractors to come, the present one included: (N,)."""
-        steps: Ints = np.maximum(self._stream - self._t, 0)
-        return steps
-
-    def _describe(self, row: int) -> tuple[str, Sequence[Chip], str]:
+    def _see(self, row: int) -> Sight:
         seen = self._symbols(np.array([row]), self._t[row].reshape(1, 1))
         symbol, other = (int(symbols[0, 0]) for symbols in seen)
         if self._first_distractor <= symbol < self._query:
             number = symbol - self._first_distractor
-            return f"distractor {number}", [distractor_chip(number)], "DISTRACTOR"
-        return self._words(symbol, other)
+            return Sight(f"distractor {number}", [distractor_chip(number)], "DISTRACTOR")
+        return self._see_symbols(symbol, other)

@@ -44,9 +44,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from envs.recall.contract import Bools, Observations
+from envs.recall.families.asking import REWARDS, AskingTask
+from envs.recall.families.query import CUES, LAST_STREAM, NOISE, SYMBOL_STREAM, QueryTask
 from envs.recall.hashing import Ints, integers, uniforms
 from envs.recall.parameters import Level, Parameter
-from envs.recall.query import CUES, LAST_STREAM, NOISE, REWARDS, SYMBOL_STREAM, QueryTask
+from envs.recall.rendering import Sight, value_chip
 from envs.recall.scripted import ScriptedPolicy
 
 _POSITION_STREAM = LAST_STREAM
@@ -91,7 +93,6 @@ class DetectAndMemorize(QueryTask):
         *REWARDS,
     )
     policy_class = DetectPolicy
-    has_flag = True
 
     def __init__(
         self,
@@ -122,7 +123,7 @@ class DetectAndMemorize(QueryTask):
     @staticmethod
     def check_parameters(values: Mapping[str, NDArray[Any]]) -> None:
         """The range of places must not be upside down."""
-        QueryTask.check_parameters(values)
+        AskingTask.check_parameters(values)
         earliest, latest = values["earliest"], values["latest"]
         if (earliest > latest).any():
             row = int((earliest > latest).argmax())
@@ -150,6 +151,8 @@ class DetectAndMemorize(QueryTask):
         flagged = self._cue[rows][:, None] + self.cues
         return np.where(steps == self._position[rows][:, None], flagged, symbols)
 
-    def symbol_name(self, symbol: int) -> str:
-        """In words."""
-        return f"symbol {symbol}" if symbol < self.cues else f"symbol {symbol - self.cues}, flagged"
+    def _see_symbol(self, symbol: int) -> Sight:
+        if symbol < self.cues:
+            return Sight(f"symbol {symbol}", [value_chip(symbol, self.cues)], "SYMBOL")
+        symbol -= self.cues
+        return Sight(f"symbol {symbol}, flagged", [value_chip(symbol, self.cues)], "FLAG", flagged=True)

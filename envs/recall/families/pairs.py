@@ -9,19 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from envs.recall.answer_cards import QUESTION, Card
-from envs.recall.answers import DELAY, DISTRACTORS, LAST_STREAM, SYMBOL_STREAM, AnswersTask
-from envs.recall.contract import Observations
+from envs.recall.contract import FIRST_STREAM, Observations
+from envs.recall.families.asking import DISTRACTORS, REWARDS, AskingTask, State
 from envs.recall.hashing import Ints, integers, uniforms
-from envs.recall.parameters import Parameter
-from envs.recall.query import REWARDS
+from envs.recall.parameters import LARGEST, Parameter
+from envs.recall.rendering import QUESTION, Sight, distractor_chip, key_chip, value_chip
 from envs.recall.scripted import ScriptedPolicy
 
-VALUE_STREAM = SYMBOL_STREAM  # of distractors too, which come at other steps
-KEY_STREAM = LAST_STREAM
-_ORDER_STREAM = LAST_STREAM + 1
-
-KEYS = Parameter("keys", int, low=2, high=5_000, fixed=True)
+VALUE_STREAM = FIRST_STREAM  # of distractors too, which come at other steps
+KEY_STREAM = FIRST_STREAM + 1
+_ORDER_STREAM = FIRST_STREAM + 2
 
 
 class PairsPolicy(ScriptedPolicy["PairsTask"]):
@@ -48,7 +45,7 @@ class PairsPolicy(ScriptedPolicy["PairsTask"]):
         return observations[:, :keys], observations[:, keys : keys + values]
 
 
-class PairsTask(AnswersTask):
+class PairsTask(AskingTask):
     """`pairs` keys with values, `delay` distractors, then questions: keys, of which the last values count.
 
     Subclasses say which key comes when. An observation is two one-hot parts, each of which may be empty: the
@@ -56,10 +53,10 @@ class PairsTask(AnswersTask):
     """
 
     PARAMETERS = (
-        KEYS,
+        Parameter("keys", int, low=2, high=5_000, fixed=True),
         Parameter("values", int, low=2, high=5_000, fixed=True),
         Parameter("queries", int, low=1, high=5_000),
-        DELAY,
+        Parameter("delay", int, low=0, high=LARGEST),
         DISTRACTORS,
         *REWARDS,
     )
@@ -92,21 +89,21 @@ class PairsTask(AnswersTask):
         return found
 
     def _start(self, rows: Ints) -> None:
-        super()._start(rows)
         size, keys = self._size[rows][:, None], self._keys[rows][:, None]
-        steps = np.broadcast_to(np.arange(size.max()), (len(rows), size.max()))
+        most = size.max(initial=0)
+        steps = np.broadcast_to(np.arange(most), (len(rows), most))
         written = np.full((len(rows), self.keys), -1)  # the last step at which a key is written
         writes = np.where(steps < size, steps, -1)
         np.maximum.at(written, (np.arange(len(rows))[:, None], self._keys_at(rows, steps)), writes)
         self._value_of[rows] = integers(keys, VALUE_STREAM, written, self.values)
         order = uniforms(keys, _ORDER_STREAM, np.arange(self.keys))
         self._order[rows] = np.where(written < 0, 1.0, order).argsort(axis=1)
-        self._first[rows] = self._size[rows] + self.now["delay"][rows]
-        self._count[rows] = np.minimum(self.now["queries"][rows], (written >= 0).sum(axis=1))
+        count = np.minimum(self.now["queries"][rows], (written >= 0).sum(axis=1))
+        self._ask(rows, self._size[rows] + self.now["delay"][rows], count)
 
-    def _answer(self, state: Mapping[str, NDArray[Any]], index: Ints) -> Ints:
-        rows = np.arange(len(index))
-        answers: Ints = state["value_of"][rows, state["order"][rows, np.minimum(index, self.keys - 1)]]
+    def _answer(self, state: State, number: Ints) -> Ints:
+        rows = np.arange(len(number))
+        answers: Ints = state["value_of"][rows, state["order"][rows, np.minimum(number, self.keys - 1)]]
         return answers
 
     def _symbols(self, rows: Ints | slice, steps: Ints) -> tuple[Ints, Ints]:
@@ -126,18 +123,15 @@ class PairsTask(AnswersTask):
         parts = self._key_table.take(key, axis=0), self._rest_table.take(rest, axis=0)
         return np.concatenate(parts, axis=-1)
 
-    def _seen(self, row: int) -> tuple[str, str, list[Card]]:
+    def _see(self, row: int) -> Sight:
         step = int(self._t[row])
         parts = self._symbols(np.array([row]), np.array([[step]]))
         key, rest = (int(part[0, 0]) for part in parts)
-        cards = [Card("key", key, self.keys)] if key < self.keys else []
         if rest < self.values:
-            cards.append(Card("symbol", rest, self.values))
-            return f"key {key} with value {rest}", f"PAIR {step + 1}/{self._size[row]}", cards
+            chips = [key_chip(f"K{key}"), value_chip(rest, self.values)]
+            return Sight(f"key {key} with value {rest}", chips, f"PAIR {step + 1}/{self._size[row]}")
         if rest < self._asks:
             rest -= self.values
-            return f"distractor {rest}", "WAIT", [Card("distractor", rest)]
-        if rest == self._asks:
-            number = f"{step - self._first[row] + 1}/{self._count[row]}"
-            return f"question {number}: key {key}?", f"ANSWER {number}", [*cards, QUESTION]
-        return "nothing", "", []
+            return Sight(f"distractor {rest}", [distractor_chip(rest)], "DISTRACTOR")
+        number = f"{step - self._first[row] + 1}/{self._count[row]}"
+        return Sight(f"question {number}: key {key}?", [key_chip(f"K{key}"), QUESTION], f"ANSWER {number}")

@@ -41,11 +41,10 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from envs.recall.asking import AskingTask
-from envs.recall.bits import BitsPolicy, BitsTask
+from envs.recall.families.asking import REWARDS, AskingTask
+from envs.recall.families.bits import BitsPolicy, BitsTask
 from envs.recall.hashing import Ints
-from envs.recall.parameters import LARGEST, Level, Parameter
-from envs.recall.query import REWARDS
+from envs.recall.parameters import LARGEST, Level, Parameter, check_levels_fit
 
 
 class MemorySizePolicy(BitsPolicy["MemorySize"]):
@@ -101,10 +100,7 @@ class MemorySize(BitsTask):
     def check_parameters(values: Mapping[str, NDArray[Any]]) -> None:
         """There must be room for all bits."""
         AskingTask.check_parameters(values)
-        high, most = values["bits"][:, 1], values["max_bits"]
-        if (high > most).any():
-            row = int((high > most).argmax())
-            raise ValueError(f"bits={high[row]}: must be from 1 to max_bits={most[row]}")
+        check_levels_fit("bits", values["bits"], 1, values["max_bits"], "from {} to max_bits={}")
 
     def _start(self, rows: Ints) -> None:
         self._draw(rows, self._size[rows], self.now["length"][rows])

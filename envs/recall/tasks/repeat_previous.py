@@ -42,19 +42,17 @@ Presets
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from envs.recall.answer_cards import QUESTION, Card
-from envs.recall.answers import LONGEST, SYMBOL_STREAM, AnswersTask
-from envs.recall.contract import Floats, Observations
+from envs.recall.contract import Observations
+from envs.recall.families.asking import REWARDS, AskingTask, State
+from envs.recall.families.sequence import LONGEST, SYMBOL_STREAM, SYMBOLS, NotingPolicy
 from envs.recall.hashing import Ints, integers
 from envs.recall.parameters import Level, Parameter
-from envs.recall.query import REWARDS
-from envs.recall.sequence import SYMBOLS, NotingPolicy
+from envs.recall.rendering import QUESTION, Sight, value_chip
 
 
 class RepeatPreviousPolicy(NotingPolicy["RepeatPrevious"]):
@@ -68,7 +66,7 @@ class RepeatPreviousPolicy(NotingPolicy["RepeatPrevious"]):
         return np.where(symbols.any(axis=1), symbols.argmax(axis=1), -1), observations[:, -1] == 1.0
 
 
-class RepeatPrevious(AnswersTask):
+class RepeatPrevious(AskingTask):
     """See the module's docstring.
 
     Args:
@@ -121,15 +119,10 @@ class RepeatPrevious(AnswersTask):
         self._table[self.symbols : -1, -1] = 1.0
 
     def _start(self, rows: Ints) -> None:
-        super()._start(rows)
-        self._first[rows] = self._size[rows]
-        self._count[rows] = self.now["answers"][rows]
+        self._ask(rows, self._size[rows], self.now["answers"][rows])
 
-    def _answer(self, state: Mapping[str, NDArray[Any]], index: Ints) -> Ints:
-        return integers(state["key"], SYMBOL_STREAM, index, self.symbols)
-
-    def _guess(self, sizes: Ints, counted: int, constant: bool) -> Floats:
-        return np.full(sizes.shape, self.answer_chance**counted)
+    def _answer(self, state: State, number: Ints) -> Ints:
+        return integers(state["key"], SYMBOL_STREAM, number, self.symbols)
 
     def _observe(self, rows: Ints | slice, steps: Ints) -> Observations:
         first = self._first[rows][:, None]
@@ -138,14 +131,12 @@ class RepeatPrevious(AnswersTask):
         symbols[steps >= first + self._count[rows][:, None]] = 2 * self.symbols
         return self._table.take(symbols, axis=0)
 
-    def _seen(self, row: int) -> tuple[str, str, list[Card]]:
+    def _see(self, row: int) -> Sight:
         observation = self.observe(np.array([row]))[0]
-        if not observation.any():
-            return "nothing", "", []
-        symbol = int(observation[:-1].argmax())
-        cards = [Card("symbol", symbol, self.symbols)]
-        lag = int(self._size[row])
+        symbol, lag = int(observation[:-1].argmax()), int(self._size[row])
+        chip = value_chip(symbol, self.symbols)
         if observation[-1] == 0.0:
-            return f"symbol {symbol}", f"SYMBOL {self._t[row] + 1}/{lag}", cards
+            return Sight(f"symbol {symbol}", [chip], f"SYMBOL {self._t[row] + 1}/{lag}")
         number = f"{self._t[row] - lag + 1}/{self._count[row]}"
-        return f"symbol {symbol} and question {number}: {lag} ago?", f"{lag} AGO {number}", [*cards, QUESTION]
+        words = f"symbol {symbol} and question {number}: {lag} ago?"
+        return Sight(words, [chip, QUESTION], f"{lag} AGO {number}")

@@ -1,0 +1,1 @@
+"""What several tasks share: a module for each family, `asking` for all but TMaze."""
