@@ -14,12 +14,12 @@ from agents.plots import plot_memory
 from agents.recipes import Recipe
 from agents.training import build_model
 from rmt_rl import MemoryPPO
-from tests.agents.helpers import small_recipe
+from tests.agents.helpers import tiny
 
 
 @pytest.fixture(scope="module", params=["rmt", "armt", "xl", "gru", "none"])
 def agent(request: pytest.FixtureRequest) -> tuple[Recipe, MemoryPPO]:
-    recipe = small_recipe(core=request.param, levels=(6,), segment_length=4)
+    recipe = tiny(core=request.param, levels=(6,), segment_length=4)
     env = make_env(recipe, 2, 0)
     return recipe, build_model(recipe, env, "cpu")
 
@@ -50,7 +50,9 @@ def test_a_frozen_memory_is_the_first_one(agent: tuple[Recipe, MemoryPPO]) -> No
 def test_swapping_keeps_every_rows_own_memory(agent: tuple[Recipe, MemoryPPO]) -> None:
     _, model = agent
     observations = noise(model, 6)
-    for mine, own in zip(states(swapping(model), observations), states(model.predict, observations), strict=True):
+    for mine, own in zip(
+        states(swapping(model), observations), states(model.predict, observations), strict=True
+    ):
         for leaf, expected in zip(mine, own, strict=True):
             np.testing.assert_array_equal(leaf.detach(), expected.detach())
 
