@@ -83,6 +83,8 @@ class Broken(Noise):
 CORE_KWARGS: dict[str, dict[str, Any]] = {
     "rmt": dict(width=8, heads=2, layers=1, segment_length=3, memory_tokens=2),
     "rmt_xl": dict(width=8, heads=2, layers=1, segment_length=3, memory_tokens=2, memory_length=2),
+    "rmt_encoder": dict(width=8, heads=2, layers=1, segment_length=3, memory_tokens=2),
+    "armt": dict(width=8, heads=2, layers=1, segment_length=3, memory_tokens=2, memory_width=3),
     "xl": dict(width=8, heads=2, layers=1, memory_length=4),
     "gru": dict(width=8),
     "lstm": dict(width=8),
