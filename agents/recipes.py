@@ -224,7 +224,8 @@ def _recall(env_id: str, **settings: Any) -> Recipe:
 
 RECIPES: dict[str, Recipe] = {
     "memorize": _recall("envs:RMT/Memorize-v0"),
-    "detect": _recall("envs:RMT/DetectAndMemorize-v0"),
+    # To see the cue among its likes is learnt more slowly than to keep it; late large updates cost both.
+    "detect": _recall("envs:RMT/DetectAndMemorize-v0", total_steps=1_000_000, hold=0.6, target_kl=0.03),
     "tmaze": Recipe(
         env_id="envs:RMT/TMaze-v0",
         # With the paper's exact time limit one wrong step in a corridor longer than any before is a failure,
