@@ -12,6 +12,7 @@ drift.
 from __future__ import annotations
 
 import gc
+import inspect
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -27,7 +28,7 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 
 from envs.minigrid.memory import MemoryTask
-from rmt_rl import MemoryPPO
+from rmt_rl import CORES, MemoryPPO
 from rmt_rl.features import IdEmbeddingExtractor
 from rmt_rl.states import leaves
 
@@ -75,14 +76,15 @@ class Acting:
 
 
 def core_kwargs(core: str, width: int, layers: int, segment_length: int) -> dict[str, Any]:
-    """A core's options at a common width."""
-    by_core: dict[str, dict[str, Any]] = {
-        "rmt": dict(layers=layers, segment_length=segment_length),
-        "rmt_xl": dict(layers=layers, segment_length=segment_length, memory_length=segment_length),
-        "xl": dict(layers=layers, memory_length=64),
-        "none": dict(layers=layers),
-    }
-    return dict(width=width) | by_core.get(core, {})
+    """A core's options at a common width; recurrent cores have one layer, as RecurrentPPO has."""
+    wanted = dict(
+        width=width,
+        layers=1 if core in ("gru", "lstm") else layers,
+        segment_length=segment_length,
+        memory_length=64 if core == "xl" else segment_length,
+    )
+    known = inspect.signature(CORES[core]).parameters
+    return {name: value for name, value in wanted.items() if name in known}
 
 
 def minigrid(n_envs: int) -> VecEnv:
@@ -111,7 +113,7 @@ def make_algorithm(name: str, args: Training) -> BaseAlgorithm:
             "MultiInputLstmPolicy", minigrid(args.n_envs), policy_kwargs=policy_kwargs, **common
         )
     options = core_kwargs(name, args.width, args.layers, args.segment_length)
-    if "layers" in options:
+    if "feedforward" in inspect.signature(CORES[name]).parameters:
         options["feedforward"] = args.feedforward
     policy_kwargs |= dict(core=name, core_kwargs=options)
     return MemoryPPO(

@@ -1,0 +1,115 @@
+"""The benchmarks' scripts: what they measure is what they say."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from agents.training import train as train_recipe
+from envs.recall.tasks import make_task
+from rmt_rl import CORES
+from scripts import benchmark_envs, benchmark_speed, capacity, inspect_memory, rows
+from tests.agents.helpers import tiny
+
+
+def test_rows_are_kept_in_order_and_whole(tmp_path: Path) -> None:
+    file = tmp_path / "folder" / "rows.json"
+    assert rows.read(file) == []
+    rows.write(
+        file, [dict(core="b", seed=1), dict(core="a", seed=2), dict(core="b", seed=0)], ("core", "seed")
+    )
+    assert [(row["core"], row["seed"]) for row in rows.read(file)] == [("a", 2), ("b", 0), ("b", 1)]
+    assert [path.name for path in file.parent.iterdir()] == ["rows.json"]
+
+
+@pytest.mark.parametrize("core", CORES)
+def test_cores_are_compared_at_one_size(core: str) -> None:
+    options = benchmark_speed.core_kwargs(core, 32, 2, 8)
+    assert options["width"] == 32 and options["layers"] == (1 if core in ("gru", "lstm") else 2)
+    has_segments = "segment_length" in inspect.signature(CORES[core]).parameters
+    assert options.get("segment_length") == (8 if has_segments else None)
+
+
+def test_environments_are_timed(capsys: pytest.CaptureFixture[str]) -> None:
+    benchmark_envs.main(["--only", "Memory", "--kind", "object", "--seconds", "0.01", "--repeats", "1"])
+    printed = capsys.readouterr().out
+    assert "MemoryLength" in printed and "MiniGrid-MemoryS9" in printed and "Memorize" not in printed
+    with pytest.raises(ValueError, match="no id has that in it"):
+        benchmark_envs.main(["--only", "nothing"])
+
+
+# -- capacity ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("setting", capacity.SETTINGS, ids=lambda s: f"{s.task}-{s.segments}")
+def test_settings_are_what_they_say(setting: capacity.Setting) -> None:
+    """So many segments, and answers that the task itself accepts as right."""
+    episodes = capacity.play(setting, 0)(setting.level, 3)
+    steps = episodes.observations.shape[1]
+    assert -(-steps // setting.segment_length) == setting.segments
+    assert episodes.answers.shape == episodes.due.shape == (3, steps) and episodes.due.any(1).all()
+    task = make_task(setting.task, 3, setting.parameters)
+    task.set_levels([setting.level])
+    task.reset(0)
+    task.restart(np.arange(3))  # the first episodes after the first reset are the second ones
+    total = np.zeros(3)
+    for t in range(steps):
+        np.testing.assert_array_equal(task.observe(), episodes.observations[:, t])
+        total += task.step(episodes.answers[:, t]).rewards
+    np.testing.assert_allclose(total, 1.0)
+    assert task.success.all()
+
+
+@pytest.mark.parametrize("level", [1, 4, 24, 50])
+def test_the_curriculum_covers_every_difficulty(level: int) -> None:
+    *ranges, last = capacity.curriculum(level)
+    assert [n for low, high in ranges for n in range(low, high + 1)] == list(range(1, level + 1))
+    assert last == (level, level)
+
+
+@pytest.mark.parametrize("core", ["rmt", "gru"])
+def test_a_run_gives_a_row(core: str) -> None:
+    """A few updates: nothing learnt, everything there; and the table has its figure."""
+    arguments = capacity.Arguments(updates=2, batch=4, episodes=6, width=8, layers=1, memory_tokens=2)
+    number = next(n for n, s in enumerate(capacity.SETTINGS) if s.task == "AssociativeRetrieval")
+    row = json.loads(json.dumps(capacity.work(number, core, 0, arguments)))
+    assert (row["task"], row["core"], row["updates"], row["solved"]) == (
+        "AssociativeRetrieval",
+        core,
+        2,
+        False,
+    )
+    assert set(row["accuracy"]) == {"4"} and 0.0 <= row["accuracy"]["4"] <= 1.0
+    table = capacity.table([row])
+    assert table.row_count == 1
+
+
+def test_few_updates_suffice_for_one_pair() -> None:
+    """What an answerer is for: with one pair to remember it is soon always right."""
+    setting = capacity.SETTINGS[-1]._replace(
+        parameters=dict(keys=2, values=2, delay=0), level=1, segment_length=2
+    )
+    source = capacity.play(setting, 0)
+    first = source(1, 2)
+    model = capacity.Answerer("gru", first.observations.shape[-1], 2, width=16)
+    fitted = capacity.fit(
+        model, source, capacity.Fitting([(1, 1)], updates=400, batch=32, learning_rate=1e-2)
+    )
+    assert fitted.solved and fitted.updates < 400
+    assert capacity.accuracy(model, capacity.play(setting, 1), 1, 50) == [1.0] * 50
+
+
+# -- memory --------------------------------------------------------------------------------------------------
+
+
+def test_a_memory_is_inspected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train_recipe(tiny(), tmp_path / "run", device="cpu")
+    inspect_memory.main([str(tmp_path / "run"), "--level", "6", "--episodes", "4"])
+    assert "use of what is handed on from segment to segment" in " ".join(capsys.readouterr().out.split())
+    with Image.open(tmp_path / "run" / "memory.png") as image:
+        assert image.format == "PNG"
