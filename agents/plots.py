@@ -68,29 +68,28 @@ def plot_curves(
 def plot_memory(recording: Recording, title: str, path: Path) -> None:
     """Draw where the steps of the first row look, and how its memory moves.
 
-    Attention is the mean of a layer's heads, the band behind it their range. For cores without attention
-    there are norms and changes alone.
+    Attention is the mean of a layer's heads, the band behind it their range. Cores without attention have
+    norms and changes alone, ``xl`` attention alone.
 
     :param path: file to write, PNG or whatever its ending says
     """
-    norms, changes = recording.memory_norm()[:, 0], recording.memory_change()[:, 0]
-    try:
-        layers = list(recording.attention()[:, :, 0])  # each (steps, heads, parts)
-    except ValueError:
-        layers = []
-    figure = Figure(figsize=(8.0, 2.0 * (len(layers) + 2)), dpi=120, layout="constrained")
-    axes = np.atleast_1d(figure.subplots(len(layers) + 2, 1, sharex=True))
-    steps = np.arange(len(norms))
-    for number, (plot, shares) in enumerate(zip(axes, layers, strict=False), 1):
+    layers = list(recording.attention()[:, :, 0]) if recording.has_attention else []
+    moves = []  # (steps, what), and what to call it
+    if recording.has_memory:
+        moves = [(recording.memory_norm()[:, 0], "norm"), (recording.memory_change()[:, 0], "change")]
+    count = len(layers) + len(moves)
+    figure = Figure(figsize=(8.0, 2.0 * count), dpi=120, layout="constrained")
+    axes = np.atleast_1d(figure.subplots(count, 1, sharex=True))
+    for number, (plot, shares) in enumerate(zip(axes, layers, strict=False), 1):  # (steps, heads, parts)
         for part, name, colour in zip(range(len(PARTS)), PARTS, COLOURS, strict=False):
-            of_heads = shares[:, :, part]
+            of_heads, steps = shares[:, :, part], np.arange(len(shares))
             plot.fill_between(steps, of_heads.min(1), of_heads.max(1), color=colour, alpha=0.2, linewidth=0)
             plot.plot(steps, of_heads.mean(1), color=colour, label=name, linewidth=1.5)
         plot.set(ylim=(-0.02, 1.02), ylabel=f"attention, layer {number}")
     if layers:
         axes[0].legend(loc="upper right", ncols=len(PARTS), frameon=False)
-    for plot, values, label in ((axes[-2], norms, "norm"), (axes[-1], changes, "change")):
-        plot.plot(steps, values, color=COLOURS[0], alpha=0.6, linewidth=1.2)
+    for plot, (values, label) in zip(axes[len(layers) :], moves, strict=True):
+        plot.plot(values, color=COLOURS[0], alpha=0.6, linewidth=1.2)
         plot.set(ylabel=f"memory: {label}", ylim=(0.0, None))
     axes[-1].set(xlabel="step of the episode")
     axes[0].set_title(title, loc="left")

@@ -41,6 +41,16 @@ class Recording:
         self._ranks: list[Tensor] = []
         self._last: Tensor | None = None
 
+    @property
+    def has_attention(self) -> bool:
+        """Whether attention was recorded."""
+        return bool(self._looks and self._looks[0])
+
+    @property
+    def has_memory(self) -> bool:
+        """Whether norms and changes were."""
+        return bool(self._norms)
+
     def attention(self) -> Floats:
         """(L, N, B, H, 3): the share of a step's attention that goes to each of ``PARTS``.
 
@@ -48,7 +58,7 @@ class Recording:
 
         :raises ValueError: if the core has no attention of steps, or nothing was recorded
         """
-        if not self._looks or not self._looks[0]:
+        if not self.has_attention:
             raise ValueError(
                 f"there is no attention of a {type(self.core).__name__} to show: it is recorded of rmt, "
                 "rmt_xl, armt and xl, while they act one step at a time"
@@ -57,13 +67,23 @@ class Recording:
 
     def memory_norm(self) -> Floats:
         """(N, B, M) norms of the memory tokens that each step's segment reads; of ``armt`` (N, B, L), of the
-        matrices; of other cores (N, B, 1), of the whole state.
+        matrices; of ``gru`` and ``lstm`` (N, B, 1), of the whole state.
+
+        :raises ValueError: of ``xl``, whose memory is a cache, or if nothing was recorded
         """
-        return torch.stack(self._norms).numpy()
+        return self._stacked(self._norms)
 
     def memory_change(self) -> Floats:
         """Alike: the norm of what has changed since the call before; 0 but where a segment opens."""
-        return torch.stack(self._changes).numpy()
+        return self._stacked(self._changes)
+
+    def _stacked(self, figures: list[Tensor]) -> Floats:
+        if not figures:
+            raise ValueError(
+                f"nothing was recorded of the memory of this {type(self.core).__name__}: xl has but a cache, "
+                "and others are recorded while they act one step at a time"
+            )
+        return torch.stack(figures).numpy()
 
     def matrix_rank(self) -> npt.NDArray[np.int64]:
         """(N, B, L) rank of the matrices of ``armt``, singular values below 1e-3 of the largest left out.
@@ -100,20 +120,25 @@ class Recording:
 
     @torch.no_grad()
     def _after(self, module: nn.Module, arguments: tuple[Any, ...], result: tuple[Tensor, Any]) -> None:
-        if result[0].shape[1] != 1:
+        if result[0].shape[1] != 1 or isinstance(self.core, TransformerXL):
             return
         state = result[1]
-        if isinstance(self.core, ARMT):
-            memory = state.memory[..., :-1, :]  # (B, L, D, F), without the normaliser
-            self._ranks.append(torch.linalg.matrix_rank(memory, rtol=1e-3).cpu())
-            memory = memory.flatten(2)
-        elif isinstance(state, SegmentedState):
+        if isinstance(state, SegmentedState):
+            if self._norms and not (state.position == 1).any():
+                # No row has opened a segment: all is as it was.
+                self._norms.append(self._norms[-1])
+                self._changes.append(torch.zeros_like(self._changes[-1]))
+                self._ranks += self._ranks[-1:]
+                return
             memory = state.memory
         else:
             floats = [leaf.flatten(1) for leaf in leaves(state) if leaf.is_floating_point()]
-            memory = (
-                torch.cat(floats, dim=1).unsqueeze(1) if floats else result[0].new_zeros(len(result[0]), 1, 0)
-            )
+            nothing = result[0].new_zeros(len(result[0]), 0)
+            memory = torch.cat([nothing, *floats], dim=1).unsqueeze(1)
+        if isinstance(self.core, ARMT):
+            matrix = memory[..., :-1, :]  # (B, L, D, F), without the normaliser
+            self._ranks.append(torch.linalg.matrix_rank(matrix, rtol=1e-3).cpu())
+            memory = matrix.flatten(2)
         last = memory if self._last is None or self._last.shape != memory.shape else self._last
         self._norms.append(memory.norm(dim=-1).cpu())
         self._changes.append((memory - last).norm(dim=-1).cpu())

@@ -72,6 +72,6 @@ def test_the_same_episodes_are_played(agent: tuple[Recipe, MemoryPPO]) -> None:
 def test_an_episode_is_drawn(agent: tuple[Recipe, MemoryPPO], tmp_path: Path) -> None:
     recipe, model = agent
     recording, _ = record_episode(model, recipe, 6)
-    assert len(recording.memory_norm()) == 8
+    assert len(recording.attention()[0] if recording.has_attention else recording.memory_norm()) == 8
     plot_memory(recording, "title", tmp_path / "memory.png")
     assert (tmp_path / "memory.png").read_bytes().startswith(b"\x89PNG")

@@ -120,6 +120,12 @@ def test_what_there_is_not() -> None:
             recording.matrix_rank()
         assert recording.memory_norm().shape == (2, 1, 1)
     assert recording.memory_norm().sum() == 0.0
+    built = build("xl", torch.float64, 0, **ATTENTION)
+    with record(built) as recording:
+        play(built, *unbroken(1, 2)[:1], built.initial_state(1), unbroken(1, 2)[1], stepwise=True)
+    assert recording.has_attention and not recording.has_memory
+    with pytest.raises(ValueError, match="xl has but a cache"):
+        recording.memory_norm()
     built = build("rmt", torch.float64, 0, **SEGMENTED)
     with record(built), pytest.raises(ValueError, match="being recorded already"), record(built):
         pass
