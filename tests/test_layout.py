@@ -121,3 +121,10 @@ def test_top_level_folders() -> None:
     ignored = set(re.findall(r"^/(\w+)/$", (ROOT / ".gitignore").read_text(), re.MULTILINE)) | {"__pycache__"}
     folders = {path.name for path in ROOT.iterdir() if path.is_dir() and not path.name.startswith(".")}
     assert folders - ignored - OPTIONAL_FOLDERS == FOLDERS
+
+
+def test_no_script_stands_in_for_a_package() -> None:
+    """A script that is run by its path puts its own folder in front of all others."""
+    packages = {path.parent.name for path in ROOT.glob("*/__init__.py")}
+    assert {"rmt_rl", "envs", "agents"} <= packages
+    assert not packages & {path.stem for path in (ROOT / "scripts").glob("*.py")}
