@@ -1,21 +1,22 @@
 """``armt``: the Associative Recurrent Memory Transformer (Rodkin et al. 2024, arXiv 2407.04841).
 
 Every layer has an associative memory: a matrix A and a normaliser z. With phi the DPFP-3 features of a key
-(Schlag et al. 2021), 6 d_mem numbers of at least 0, a layer's input x becomes
+(Schlag et al. 2021), 6 d_mem numbers of at least 0, scaled to length 1, a layer's input x becomes
 
-    x + A phi(W_Q x) / (z . phi(W_Q x) + eps),
+    x + A phi(W_Q x) / max(z . phi(W_Q x), delta),
 
 to which the first segment adds nothing, as A = 0 and z = 0. A segment is [steps; M memory tokens]: the
 memory tokens are the same learned vectors in every segment and see everything. From a layer's outputs m at
 them, with k = W_K m, v = W_V m, beta = sigmoid(W_beta m), all of the segment at once,
 
-    v_bar = A phi(k) / (z . phi(k) + eps)            what the key k recalls so far
-    gamma = clip(1 - z . phi(k) / |phi(k)|^2, 0, 1)  how new the key is; without gradient
+    v_bar = A phi(k) / max(z . phi(k), delta)  what the key k recalls so far
+    gamma = clip(1 - z . phi(k), 0, 1)         how new the key is; without gradient
     A <- A + sum beta (v - v_bar) phi(k)^T
     z <- z + sum gamma phi(k)
 
 A key that is written again gives its new value, not the sum of both. W_V is 0 at the start: an untrained
-memory changes nothing.
+memory changes nothing. (The paper has + eps for max(., delta), and features of any length: then a key unlike
+all that were written recalls the quotient of two roundings. Here it recalls little.)
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ from rmt_rl.cores.segmented import SegmentedCore
 
 NU = 3
 """nu of DPFP: how many products of neighbouring features there are of each."""
-EPSILON = 1e-6
+DELTA = 0.05
+"""delta: a key that has less than this in common with what was written recalls the less, the less that is."""
 
 
 def dpfp(x: Tensor) -> Tensor:
@@ -41,6 +43,11 @@ def dpfp(x: Tensor) -> Tensor:
     """
     r = torch.cat([F.relu(x), F.relu(-x)], dim=-1)
     return torch.cat([r * r.roll(places, -1) for places in range(1, NU + 1)], dim=-1)
+
+
+def features(x: Tensor) -> Tensor:
+    """phi: DPFP-3 at length 1, or 0 where no product is above 0. (..., d) -> (..., 2 NU d)"""
+    return F.normalize(dpfp(x), dim=-1)
 
 
 class Associations(nn.Module):
@@ -57,18 +64,18 @@ class Associations(nn.Module):
 
     def recall(self, x: Tensor, memory: Tensor) -> Tensor:
         """What the queries of x (G, N, D) find in memories (G, D + 1, F): (G, N, D)."""
-        return look_up(memory, dpfp(self.query(self.norm(x))))
+        return look_up(memory, features(self.query(self.norm(x))))
 
     def write(self, m: Tensor, memory: Tensor) -> Tensor:
         """The memories (G, D + 1, F) after writing what the memory tokens (G, M, D) hold."""
         m = self.norm(m)
-        return associate(memory, dpfp(self.key(m)), self.value(m), torch.sigmoid(self.beta(m)))
+        return associate(memory, features(self.key(m)), self.value(m), torch.sigmoid(self.beta(m)))
 
 
 def look_up(memory: Tensor, phi: Tensor) -> Tensor:
-    """A phi / (z . phi + eps) of memories (G, D + 1, F) and features (G, N, F): (G, N, D)."""
+    """What keys recall: of memories (G, D + 1, F) and features (G, N, F), (G, N, D)."""
     found = phi @ memory.transpose(1, 2)
-    return found[..., :-1] / (found[..., -1:] + EPSILON)
+    return found[..., :-1] / found[..., -1:].clamp(min=DELTA)
 
 
 def associate(memory: Tensor, phi: Tensor, value: Tensor, beta: Tensor) -> Tensor:
@@ -79,10 +86,9 @@ def associate(memory: Tensor, phi: Tensor, value: Tensor, beta: Tensor) -> Tenso
     :param value: (G, M, D)
     :param beta: (G, M, 1), from 0 (keep) to 1 (replace)
     """
-    found = phi @ memory.transpose(1, 2)
-    familiar = found[..., -1:]  # z . phi
-    change = beta * (value - found[..., :-1] / (familiar + EPSILON))
-    gamma = (1.0 - familiar / (phi.square().sum(-1, keepdim=True) + EPSILON)).clamp(0.0, 1.0).detach()
+    familiar = phi @ memory[:, -1:].transpose(1, 2)  # z . phi
+    change = beta * (value - look_up(memory, phi))
+    gamma = (1.0 - familiar).clamp(0.0, 1.0).detach()
     return memory + torch.cat([change, gamma], dim=-1).transpose(1, 2) @ phi
 
 

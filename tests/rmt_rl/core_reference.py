@@ -196,9 +196,15 @@ def dpfp_3(x: Tensor) -> Tensor:
     return torch.stack([r[i] * r[i - shift] for shift in (1, 2, 3) for i in range(len(r))])
 
 
+def unit(x: Tensor) -> Tensor:
+    """A vector at length 1; 0 stays."""
+    length = (x * x).sum().sqrt()
+    return x / length if length > 0 else x
+
+
 def armt_episode(core: Any, inputs: Tensor) -> tuple[Tensor, list[Tensor], list[Tensor]]:
     """``armt``: the outputs for the episode (T, input_dim); by layer, A and z after its full segments."""
-    size, width, epsilon = core.segment_length, core.output_dim, 1e-6
+    size, width, delta = core.segment_length, core.output_dim, 0.05
     features = 6 * core.associations[0].key.out_features
     a = [inputs.new_zeros(width, features) for _ in core.blocks]
     z = [inputs.new_zeros(features) for _ in core.blocks]
@@ -216,8 +222,8 @@ def armt_episode(core: Any, inputs: Tensor) -> tuple[Tensor, list[Tensor], list[
             memory = core.associations[n]
             rows = []
             for token in stream:
-                phi = dpfp_3(memory.query(memory.norm(token)))
-                rows.append(token + a[n] @ phi / (z[n] @ phi + epsilon))
+                phi = unit(dpfp_3(memory.query(memory.norm(token))))
+                rows.append(token + a[n] @ phi / max(z[n] @ phi, delta))
             stream = torch.stack(rows)
             stream = layer(block, None, tokens, stream, tokens, stream, sees)
             after_layer.append(stream[len(x) :])
@@ -226,10 +232,10 @@ def armt_episode(core: Any, inputs: Tensor) -> tuple[Tensor, list[Tensor], list[
             for n, written in enumerate(after_layer):
                 memory, more_a, more_z = core.associations[n], 0.0, 0.0
                 for m in map(memory.norm, written):
-                    phi = dpfp_3(memory.key(m))
+                    phi = unit(dpfp_3(memory.key(m)))
                     beta = torch.sigmoid(memory.beta(m))
-                    old = a[n] @ phi / (z[n] @ phi + epsilon)
-                    gamma = (1 - z[n] @ phi / (phi @ phi + epsilon)).clamp(0, 1).detach()
+                    old = a[n] @ phi / max(z[n] @ phi, delta)
+                    gamma = (1 - z[n] @ phi).clamp(0, 1).detach()
                     more_a = more_a + torch.outer(beta * (memory.value(m) - old), phi)
                     more_z = more_z + gamma * phi
                 a[n], z[n] = a[n] + more_a, z[n] + more_z
