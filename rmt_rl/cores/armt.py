@@ -1,7 +1,7 @@
 """``armt``: the Associative Recurrent Memory Transformer (Rodkin et al. 2024, arXiv 2407.04841).
 
 Every layer has an associative memory: a matrix A and a normaliser z. With phi the DPFP-3 features of a key
-(Schlag et al. 2021), 6 d_mem numbers of at least 0, scaled to length 1, a layer's input x becomes
+(Schlag et al. 2021), 6 d_mem numbers of at least 0, scaled to length 1 if longer, a layer's input x becomes
 
     x + A phi(W_Q x) / max(z . phi(W_Q x), delta),
 
@@ -9,8 +9,8 @@ to which the first segment adds nothing, as A = 0 and z = 0. A segment is [steps
 memory tokens are the same learned vectors in every segment and see everything. From a layer's outputs m at
 them, with k = W_K m, v = W_V m, beta = sigmoid(W_beta m), all of the segment at once,
 
-    v_bar = A phi(k) / max(z . phi(k), delta)  what the key k recalls so far
-    gamma = clip(1 - z . phi(k), 0, 1)         how new the key is; without gradient
+    v_bar = A phi(k) / max(z . phi(k), delta)        what the key k recalls so far
+    gamma = clip(1 - z . phi(k) / |phi(k)|^2, 0, 1)  how new the key is; without gradient
     A <- A + sum beta (v - v_bar) phi(k)^T
     z <- z + sum gamma phi(k)
 
@@ -32,7 +32,8 @@ from rmt_rl.cores.segmented import SegmentedCore
 
 NU = 3
 """nu of DPFP: how many products of neighbouring features there are of each."""
-DELTA = 0.05
+TINY = 1e-12
+DELTA = 0.25
 """delta: a key that has less than this in common with what was written recalls the less, the less that is."""
 
 
@@ -46,8 +47,8 @@ def dpfp(x: Tensor) -> Tensor:
 
 
 def features(x: Tensor) -> Tensor:
-    """phi: DPFP-3 at length 1, or 0 where no product is above 0. (..., d) -> (..., 2 NU d)"""
-    return F.normalize(dpfp(x), dim=-1)
+    """phi: DPFP-3, at length 1 if it is longer. (..., d) -> (..., 2 NU d)"""
+    return F.normalize(dpfp(x), dim=-1, eps=1.0)
 
 
 class Associations(nn.Module):
@@ -60,6 +61,8 @@ class Associations(nn.Module):
         self.key = nn.Linear(width, memory_width, bias=False)
         self.value = nn.Linear(width, width, bias=False)
         self.beta = nn.Linear(width, 1)
+        for linear in (self.query, self.key):  # of what the norm has scaled: entries of unit variance
+            nn.init.normal_(linear.weight, std=width**-0.5)
         nn.init.zeros_(self.value.weight)
 
     def recall(self, x: Tensor, memory: Tensor) -> Tensor:
@@ -88,7 +91,8 @@ def associate(memory: Tensor, phi: Tensor, value: Tensor, beta: Tensor) -> Tenso
     """
     familiar = phi @ memory[:, -1:].transpose(1, 2)  # z . phi
     change = beta * (value - look_up(memory, phi))
-    gamma = (1.0 - familiar).clamp(0.0, 1.0).detach()
+    length = phi.square().sum(-1, keepdim=True).clamp(min=TINY)
+    gamma = (1.0 - familiar / length).clamp(0.0, 1.0).detach()
     return memory + torch.cat([change, gamma], dim=-1).transpose(1, 2) @ phi
 
 

@@ -197,14 +197,14 @@ def dpfp_3(x: Tensor) -> Tensor:
 
 
 def unit(x: Tensor) -> Tensor:
-    """A vector at length 1; 0 stays."""
+    """A vector, at length 1 if it is longer."""
     length = (x * x).sum().sqrt()
-    return x / length if length > 0 else x
+    return x / length if length > 1 else x
 
 
 def armt_episode(core: Any, inputs: Tensor) -> tuple[Tensor, list[Tensor], list[Tensor]]:
     """``armt``: the outputs for the episode (T, input_dim); by layer, A and z after its full segments."""
-    size, width, delta = core.segment_length, core.output_dim, 0.05
+    size, width, delta = core.segment_length, core.output_dim, 0.25
     features = 6 * core.associations[0].key.out_features
     a = [inputs.new_zeros(width, features) for _ in core.blocks]
     z = [inputs.new_zeros(features) for _ in core.blocks]
@@ -235,7 +235,7 @@ def armt_episode(core: Any, inputs: Tensor) -> tuple[Tensor, list[Tensor], list[
                     phi = unit(dpfp_3(memory.key(m)))
                     beta = torch.sigmoid(memory.beta(m))
                     old = a[n] @ phi / max(z[n] @ phi, delta)
-                    gamma = (1 - z[n] @ phi).clamp(0, 1).detach()
+                    gamma = (1 - z[n] @ phi / (phi @ phi).clamp(min=1e-12)).clamp(0, 1).detach()
                     more_a = more_a + torch.outer(beta * (memory.value(m) - old), phi)
                     more_z = more_z + gamma * phi
                 a[n], z[n] = a[n] + more_a, z[n] + more_z

@@ -62,7 +62,9 @@ def test_dpfp() -> None:
     assert_close(products[1, 2], dpfp_3(x[1, 2]))
     assert_close(dpfp(3 * x), 9 * products)
     assert_close(features(x)[1, 2], unit(products[1, 2]))
-    assert_close(features(1e-3 * x), features(x))  # the length of a key does not matter
+    x = 4 * x
+    assert_close(features(9 * x), features(x))  # the length of a key does not matter, but for short ones
+    assert_close(features(1e-3 * x), dpfp(1e-3 * x))
     assert not features(torch.zeros(KEY)).any()
 
 
@@ -71,7 +73,9 @@ def test_dpfp() -> None:
 
 def pair() -> tuple[Tensor, Tensor]:
     """Features of a key (1, 1, F), and a value (1, 1, D)."""
-    return features(torch.randn(1, 1, KEY, dtype=torch.float64)), torch.randn(1, 1, D, dtype=torch.float64)
+    return features(4 * torch.randn(1, 1, KEY, dtype=torch.float64)), torch.randn(
+        1, 1, D, dtype=torch.float64
+    )
 
 
 def empty() -> Tensor:
