@@ -224,8 +224,14 @@ def _recall(env_id: str, **settings: Any) -> Recipe:
 
 RECIPES: dict[str, Recipe] = {
     "memorize": _recall("envs:RMT/Memorize-v0"),
-    # To see the cue among its likes is learnt more slowly than to keep it; late large updates cost both.
-    "detect": _recall("envs:RMT/DetectAndMemorize-v0", total_steps=1_000_000, hold=0.6, target_kl=0.03),
+    # To see the cue among its likes is learnt more slowly than to keep it; large updates cost both.
+    "detect": _recall(
+        "envs:RMT/DetectAndMemorize-v0",
+        total_steps=1_000_000,
+        learning_rate=5e-4,
+        hold=0.6,
+        target_kl=0.03,
+    ),
     "tmaze": Recipe(
         env_id="envs:RMT/TMaze-v0",
         # With the paper's exact time limit one wrong step in a corridor longer than any before is a failure,
@@ -233,7 +239,8 @@ RECIPES: dict[str, Recipe] = {
         env_kwargs=dict(slack=8, penalty=0.3),
         levels=((1, 6), (4, 14), (8, 22), (12, 31), (16, 47), (24, 63), (32, 79), (48, 95), (64, 111)),
         evaluation_levels=(15, 111, 1023),
-        total_steps=500_000,
+        total_steps=800_000,
+        learning_rate=5e-4,
         n_envs=32,
         n_steps=256,
         sequence_length=256,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 
 import pytest
+from gymnasium import spaces
 
 from agents.environments import make_vec
 from envs.catalogue import TaskInfo, tasks
@@ -23,8 +24,9 @@ def test_an_agent_trains(number: int, task: TaskInfo) -> None:
     env = make_vec(task.env_id, 8, seed=0)
     is_minigrid = task.env_id.startswith("envs.minigrid:")
     extractor = dict(features_extractor_class=IdEmbeddingExtractor) if is_minigrid else {}
-    dict_or_vector = "MultiInputPolicy" if is_minigrid else "MlpPolicy"
-    policy = "CnnPolicy" if len(env.observation_space.shape or ()) == 3 else dict_or_vector
+    space = env.observation_space
+    vector_or_picture = "CnnPolicy" if len(space.shape or ()) == 3 else "MlpPolicy"
+    policy = "MultiInputPolicy" if isinstance(space, spaces.Dict) else vector_or_picture
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model = MemoryPPO(
