@@ -92,9 +92,9 @@ def swapping(model: MemoryPPO) -> Predict:
     def predict(
         observations: Any, state: MemoryState | None, starts: np.ndarray[Any, Any] | None, deterministic: bool
     ) -> tuple[np.ndarray[Any, Any], MemoryState]:
-        _, own = model.predict(observations, state, starts, deterministic)
+        actions, own = model.predict(observations, state, starts, deterministic)
         if state is None:
-            return model.predict(observations, state, starts, deterministic)[0], own
+            return actions, own
         other = replace(state, states=map_state(lambda leaf: leaf.roll(1, 0), state.states))
         return model.predict(observations, other, starts, deterministic)[0], own
 

@@ -73,9 +73,10 @@ class MemoryActorCriticPolicy(ActorCriticPolicy):
         self.core_name, self.core_kwargs = core, dict(core_kwargs or {})
         # Not ``share_memory``: torch's modules have a method of that name.
         self.shares_memory, self.critic_shapes_memory = share_memory, critic_shapes_memory
-        if kwargs.get("optimizer_class", th.optim.Adam) is th.optim.Adam:
+        is_adam = kwargs.get("optimizer_class", th.optim.Adam) is th.optim.Adam
+        if is_adam and kwargs.get("optimizer_kwargs") is None:
             # SB3's default, in one call for all parameters: a core has many small ones.
-            kwargs["optimizer_kwargs"] = kwargs.get("optimizer_kwargs") or dict(eps=1e-5, fused=True)
+            kwargs["optimizer_kwargs"] = dict(eps=1e-5, fused=True)
         super().__init__(observation_space, action_space, lr_schedule, *args, **kwargs)
 
     def _build_mlp_extractor(self) -> None:

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from rmt_rl.cores import ARMT, MemoryCore, TransformerXL
 from rmt_rl.cores.blocks import Block
-from rmt_rl.cores.segmented import SegmentedCore, SegmentedState
+from rmt_rl.cores.segmented import SegmentedCore
 from rmt_rl.states import leaves
 
 Floats = npt.NDArray[np.float32]
@@ -123,7 +123,7 @@ class Recording:
         if result[0].shape[1] != 1 or isinstance(self.core, TransformerXL):
             return
         state = result[1]
-        if isinstance(state, SegmentedState):
+        if "memory" in getattr(state, "_fields", ()):
             if self._norms and not (state.position == 1).any():
                 # No row has opened a segment: all is as it was.
                 self._norms.append(self._norms[-1])

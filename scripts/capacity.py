@@ -161,7 +161,9 @@ def interval(values: Sequence[float]) -> str:
     if len(values) < 2:
         return f"{mean(values):.3f}"
     # Student's t for 3 seeds is 4.30; in general scipy's would be needed for little.
-    t = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78}.get(len(values), NormalDist().inv_cdf(0.975))
+    t = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57, 7: 2.45, 8: 2.36, 9: 2.31, 10: 2.26}.get(
+        len(values), NormalDist().inv_cdf(0.975)
+    )
     return f"{mean(values):.3f} ± {t * stdev(values) / len(values) ** 0.5:.3f}"
 
 

@@ -163,6 +163,7 @@ class SegmentedCore(MemoryCore[SegmentedState]):
         if inputs.shape[1] == 1 and not torch.is_grad_enabled():
             return self._act(inputs, state)
         outputs, after = unroll(self, inputs, state, episode_starts, wants_state=True)
+        assert after is not None
         return outputs, SegmentedState(*after)
 
     def replay(self, inputs: Tensor, state: SegmentedState, episode_starts: Tensor) -> Tensor:

@@ -33,8 +33,8 @@ class Group(NamedTuple):
 
 def unroll(
     core: SegmentedCore, inputs: Tensor, state: SegmentedState, episode_starts: Tensor, wants_state: bool
-) -> tuple[Tensor, State]:
-    """The outputs (B, T, D), and the state after the last step if it is wanted, else an empty one.
+) -> tuple[Tensor, State | None]:
+    """The outputs (B, T, D), and the state after the last step if it is wanted.
 
     :param state: opened: no write is due
     """
@@ -69,8 +69,7 @@ def unroll(
                 window = core.window_after(window.index_select(0, group.on_device.writes), ends)
     inverse = to_device(invert(order, rows * steps), inputs)
     whole = core.norm(torch.cat(outputs).index_select(0, inverse)).view(rows, steps, -1)
-    nothing = (memory[:0], state.cache[:0], window[:0], window[:0], window[:0])
-    return whole, after.state() if wants_state else nothing
+    return whole, after.state() if wants_state else None
 
 
 def _first(core: SegmentedCore, packing: Packing, state: SegmentedState) -> tuple[Tensor, Tensor]:

@@ -82,8 +82,9 @@ def test_persistent_tokens_take_the_rest() -> None:
     np.testing.assert_allclose(recording.attention()[0, 0, 0, 0], np.array([M, 0, 1]) / (3 + M + 1))
 
 
-def test_memory_moves_where_a_segment_opens() -> None:
-    built = build("rmt", torch.float64, 0, **SEGMENTED)
+@pytest.mark.parametrize("core", ["rmt", "rmt_encoder"])
+def test_memory_moves_where_a_segment_opens(core: str) -> None:
+    built = build(core, torch.float64, 0, **SEGMENTED)
     x, starts = unbroken(2, 3 * S + 1)
     with record(built) as recording:
         _, state = play(built, x, built.initial_state(2), starts, stepwise=True)
