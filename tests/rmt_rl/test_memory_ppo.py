@@ -209,3 +209,14 @@ def test_dropout_and_noise_are_off_while_acting(option: dict[str, float]) -> Non
     obs = worlds().reset()
     first, second = (model.predict(obs, deterministic=True)[0] for _ in range(2))
     np.testing.assert_array_equal(first, second)
+
+
+def test_the_optimizer_is_sb3s_in_one_call_unless_told_otherwise() -> None:
+    def settings_of(**policy_kwargs: Any) -> tuple[type[th.optim.Optimizer], float, Any]:
+        optimizer = build(worlds(), policy_kwargs=policy_kwargs).policy.optimizer
+        return type(optimizer), optimizer.param_groups[0].get("eps"), optimizer.param_groups[0].get("fused")
+
+    assert settings_of() == (th.optim.Adam, 1e-5, True)
+    assert settings_of(optimizer_kwargs={}) == (th.optim.Adam, 1e-8, None)
+    assert settings_of(optimizer_kwargs=dict(eps=1e-3)) == (th.optim.Adam, 1e-3, None)
+    assert settings_of(optimizer_class=th.optim.AdamW) == (th.optim.AdamW, 1e-8, None)
