@@ -67,6 +67,11 @@ class Arguments:
     """threads of torch"""
 
 
+def is_env_id(source: str) -> bool:
+    """Whether it names an environment: a module is in front, or it is registered."""
+    return ":" in source or source in gym.registry
+
+
 def frames_of_agent(folder: Path, arguments: Arguments) -> tuple[Iterator[Frame], str, Path]:
     """Frames of an agent's episodes, what they are called, and where a film of them goes."""
     checkpoint = find_checkpoint(folder)
@@ -87,7 +92,7 @@ def frames_of_agent(folder: Path, arguments: Arguments) -> tuple[Iterator[Frame]
 def frames_of_task(source: str, arguments: Arguments) -> tuple[Iterator[Frame], str, Path]:
     """The same without an agent, of a recipe's task or of an environment's id."""
     level = arguments.level
-    if ":" in source or source in gym.registry:
+    if is_env_id(source):
         env = open_env(source)
     else:
         recipe = get_recipe(source)
@@ -115,7 +120,7 @@ def main(argv: Sequence[str]) -> None:
     arguments = read_arguments(Arguments, argv, prog="watch.py")
     torch.set_num_threads(arguments.threads)
     source = arguments.source
-    is_task = source in RECIPES or ":" in source or source in gym.registry
+    is_task = source in RECIPES or is_env_id(source)
     if not is_task and (Path(source).exists() or "/" in source):
         frames, name, default_out = frames_of_agent(Path(source), arguments)
     else:
