@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -55,13 +54,15 @@ class Fitting:
     """How to train."""
 
     levels: Sequence[tuple[int, int]]
-    """curriculum: ranges of the difficulty, the next once the present one is solved"""
+    """curriculum: ranges of the difficulty"""
     updates: int = 3000
     """at most"""
     batch: int = 64
     """episodes of an update"""
     learning_rate: float = 1e-3
-    """after a warm-up of 50 updates; it falls to a tenth over the training"""
+    """after a warm-up of 50 updates, until it settles"""
+    settling: int = 300
+    """updates at the end, over which the learning rate falls to 0"""
     solved: float = 0.995
     """share of right answers, over the last 20 updates, at which a level counts as solved"""
     seed: int = 0
@@ -78,19 +79,22 @@ class Fitted:
 
 
 def fit(model: Answerer, source: Source, fitting: Fitting) -> Fitted:
-    """Train until the last level is solved, or for as many updates as there are.
+    """Train until the last level is solved, or for as many updates as there are, and settle.
 
-    Each update's episodes are of one difficulty, drawn from the present level's range; a quarter of the
-    updates is drawn from the ranges before it.
+    A level lasts until it is solved or has had its share of the updates. Each update's episodes are of one
+    difficulty, drawn from the present level's range; a quarter of the updates is drawn from the ranges before
+    it.
     """
     rng = np.random.default_rng(fitting.seed)
     optimizer = torch.optim.AdamW(model.parameters(), fitting.learning_rate, weight_decay=0.01, fused=True)
-    level, recent = 0, []
+    level, began, recent, solved = 0, 0, [], False
+    most = fitting.updates // len(fitting.levels)
+    end = fitting.updates
+    update = 0
     model.train()
-    for update in range(1, fitting.updates + 1):
-        rate = fitting.learning_rate * min(1.0, update / 50)
-        rate *= 0.55 + 0.45 * math.cos(math.pi * update / fitting.updates)
-        optimizer.param_groups[0]["lr"] = rate
+    while update < end:
+        left = min(1.0, (end - update) / max(1, fitting.settling))
+        optimizer.param_groups[0]["lr"] = fitting.learning_rate * min(left, (update + 1) / 50)
         easier = level and rng.random() < 0.25
         low, high = fitting.levels[int(rng.integers(level)) if easier else level]
         logits, answers = ask(model, source(int(rng.integers(low, high + 1)), fitting.batch))
@@ -99,14 +103,16 @@ def fit(model: Answerer, source: Source, fitting: Fitting) -> Fitted:
         loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        if easier:
-            continue
-        recent.append((logits.argmax(-1) == answers).float().mean().item())
-        if len(recent) >= 20 and np.mean(recent[-20:]) >= fitting.solved:
-            if level + 1 == len(fitting.levels):
-                return Fitted(model, update, True)
-            level, recent = level + 1, []
-    return Fitted(model, fitting.updates, False)
+        update += 1
+        if not easier:
+            recent.append((logits.argmax(-1) == answers).float().mean().item())
+        right = len(recent) >= 20 and np.mean(recent[-20:]) >= fitting.solved
+        if level + 1 < len(fitting.levels):
+            if right or update - began >= most:
+                level, began, recent = level + 1, update, []
+        elif right and not solved:
+            solved, end = True, min(end, update + fitting.settling)
+    return Fitted(model, update, solved)
 
 
 def ask(model: Answerer, episodes: Episodes) -> tuple[Tensor, Tensor]:

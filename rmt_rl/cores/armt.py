@@ -69,15 +69,19 @@ class Associations(nn.Module):
         """What the queries of x (G, N, D) find in memories (G, D + 1, F): (G, N, D)."""
         return look_up(memory, features(self.query(self.norm(x))))
 
-    def write(self, m: Tensor, memory: Tensor) -> Tensor:
-        """The memories (G, D + 1, F) after writing what the memory tokens (G, M, D) hold."""
+    def pairs(self, m: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """What the memory tokens (G, M, D) write: phi (G, M, F), value (G, M, D) and beta (G, M, 1)."""
         m = self.norm(m)
-        return associate(memory, features(self.key(m)), self.value(m), torch.sigmoid(self.beta(m)))
+        return features(self.key(m)), self.value(m), torch.sigmoid(self.beta(m))
 
 
 def look_up(memory: Tensor, phi: Tensor) -> Tensor:
     """What keys recall: of memories (G, D + 1, F) and features (G, N, F), (G, N, D)."""
-    found = phi @ memory.transpose(1, 2)
+    return quotient(phi @ memory.transpose(1, 2))
+
+
+def quotient(found: Tensor) -> Tensor:
+    """[A phi; z . phi], (G, N, D + 1), to what is recalled, (G, N, D)."""
     return found[..., :-1] / found[..., -1:].clamp(min=DELTA)
 
 
@@ -89,11 +93,11 @@ def associate(memory: Tensor, phi: Tensor, value: Tensor, beta: Tensor) -> Tenso
     :param value: (G, M, D)
     :param beta: (G, M, 1), from 0 (keep) to 1 (replace)
     """
-    familiar = phi @ memory[:, -1:].transpose(1, 2)  # z . phi
-    change = beta * (value - look_up(memory, phi))
+    found = phi @ memory.transpose(1, 2)
+    change = beta * (value - quotient(found))
     length = phi.square().sum(-1, keepdim=True).clamp(min=TINY)
-    gamma = (1.0 - familiar / length).clamp(0.0, 1.0).detach()
-    return memory + torch.cat([change, gamma], dim=-1).transpose(1, 2) @ phi
+    gamma = (1.0 - found[..., -1:] / length).clamp(0.0, 1.0).detach()
+    return torch.baddbmm(memory, torch.cat([change, gamma], dim=-1).transpose(1, 2), phi)
 
 
 class ARMT(SegmentedCore):
@@ -149,11 +153,13 @@ class ARMT(SegmentedCore):
         return self.memory_token.expand(len(memory), -1, -1)
 
     def recall(self, layer: int, x: Tensor, memory: Tensor) -> Tensor:
-        return x + self._of_layer(layer).recall(x, memory[:, layer])
+        return x + self._of_layer(layer).recall(x, memory)
 
     def written(self, memory: Tensor, streams: list[Tensor]) -> Tensor:
-        after = [self._of_layer(n).write(m, memory[:, n]) for n, m in enumerate(streams)]
-        return torch.stack(after, dim=1)
+        # The layers side by side, as rows: the matrices are large, and to copy them costs more than the rest.
+        parts = zip(*(self._of_layer(n).pairs(m) for n, m in enumerate(streams)), strict=True)
+        phi, value, beta = (torch.stack(part, dim=1).flatten(0, 1) for part in parts)
+        return associate(memory.flatten(0, 1), phi, value, beta).view_as(memory)
 
     def _of_layer(self, layer: int) -> Associations:
         return cast(Associations, self.associations[layer])

@@ -116,7 +116,7 @@ class SegmentedCore(MemoryCore[SegmentedState]):
         """The write block (G, M, D) as it enters."""
 
     def recall(self, layer: int, x: Tensor, memory: Tensor) -> Tensor:
-        """The inputs (G, N, D) of a layer with what the memory adds to them."""
+        """The inputs (G, N, D) of a layer with what its part (G, ...) of the memory (G, L, ...) adds to them."""
         return x
 
     @abstractmethod
@@ -213,7 +213,7 @@ class SegmentedCore(MemoryCore[SegmentedState]):
         z, streams = self.writing(memory), []
         mask = self.write_mask(cache, position, window)
         for layer, block in enumerate(self.blocks):
-            z = self.recall(layer, z, memory)
+            z = self.recall(layer, z, memory[:, layer])
             own = block.tokens(z)
             (query,) = block.split(own[..., : self.output_dim])
             key, value = block.split(torch.cat([cache[:, layer], own[..., self.output_dim :]], dim=1))
@@ -240,7 +240,7 @@ class SegmentedCore(MemoryCore[SegmentedState]):
         visible = self.visible_to_step(cache, position, window)
         for layer, block in enumerate(self.blocks):
             if self.recalls:
-                recalled = self.recall(layer, z[:rows].unsqueeze(1), memory).squeeze(1)
+                recalled = self.recall(layer, z[:rows].unsqueeze(1), memory[:, layer]).squeeze(1)
                 z = torch.cat([recalled, z[rows:]]) if reads else recalled
             own = block.tokens(z)
             cache[every, layer, place] = own[:rows, width:]

@@ -60,13 +60,13 @@ def unroll(
         if wants_state:
             after.add(group, rows_of_keys)
         if packing.writing:
-            memory = core.written(memory.index_select(0, group.on_device.writes), streams)
+            memory = core.written(pick_rows(memory, group.on_device.writes), streams)
             if core.bptt_segments is not None and (depth + 1) % core.bptt_segments == 0:
                 memory = memory.detach()
             if core.memory_length:
                 cache = [layer.detach().flatten(0, 1) for layer in rows_of_keys]
                 ends = to_device(packing.ends[packing.writes], window)
-                window = core.window_after(window.index_select(0, group.on_device.writes), ends)
+                window = core.window_after(pick_rows(window, group.on_device.writes), ends)
     inverse = to_device(invert(order, rows * steps), inputs)
     whole = core.norm(torch.cat(outputs).index_select(0, inverse)).view(rows, steps, -1)
     return whole, after.state() if wants_state else None
@@ -92,18 +92,19 @@ def _run(
     """
     packing, index, memory, _ = group
     width, read, write = core.output_dim, core.read_tokens, core.memory_tokens
-    parts = [core.reading(memory.index_select(0, index.opens)).flatten(0, 1)] if read else []
+    parts = [core.reading(pick_rows(memory, index.opens)).flatten(0, 1)] if read else []
     parts.append(steps)
     if packing.writing:
-        parts.append(core.writing(memory.index_select(0, index.writes)).flatten(0, 1))
+        parts.append(core.writing(pick_rows(memory, index.writes)).flatten(0, 1))
     z, place = torch.cat(parts), index.place
     in_rows = (len(memory), packing.queries.size // len(memory), -1)
     streams: list[Tensor] = []
     rows_of_keys: list[Tensor] = []
     visible = core.visible(group, z)
+    held = memory.unbind(1) if core.recalls else ()
     for layer, block in enumerate(core.blocks):
         if core.recalls:
-            recalled = core.recall(layer, z.index_select(0, index.queries).view(in_rows), memory)
+            recalled = core.recall(layer, z.index_select(0, index.queries).view(in_rows), held[layer])
             z = recalled.flatten(0, 1).index_select(0, place)
         own = block.tokens(z)
         if len(packing.cached) or core.memory_length:
@@ -123,6 +124,11 @@ def _run(
         z = block.update(z, found.flatten(0, 1).index_select(0, place))
         streams.append(z[len(z) - len(packing.writes) * write :].view(len(packing.writes), write, width))
     return z[: len(steps)], streams, rows_of_keys
+
+
+def pick_rows(x: Tensor, index: Tensor) -> Tensor:
+    """The rows of x with these indices, which ascend: all of them are x itself."""
+    return x if len(index) == len(x) else x.index_select(0, index)
 
 
 class _After:

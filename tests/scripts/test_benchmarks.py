@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from agents.training import train as train_recipe
@@ -65,23 +66,26 @@ def test_settings_are_what_they_say(setting: capacity.Setting) -> None:
     assert task.success.all()
 
 
-@pytest.mark.parametrize("level", [1, 4, 24, 50])
-def test_the_curriculum_covers_every_difficulty(level: int) -> None:
-    *ranges, last = capacity.curriculum(level)
-    assert [n for low, high in ranges for n in range(low, high + 1)] == list(range(1, level + 1))
-    assert last == (level, level)
+@pytest.mark.parametrize("setting", capacity.SETTINGS, ids=lambda s: f"{s.task}-{s.segments}")
+def test_a_curriculum_comes_to_the_level(setting: capacity.Setting) -> None:
+    """From a single piece to what is asked for; sequences by whole segments."""
+    lows, highs = zip(*setting.curriculum, strict=True)
+    assert highs[-1] == setting.level and list(highs) == sorted(highs)
+    assert all(low <= high for low, high in setting.curriculum)
+    if setting.task in ("Copy", "Reverse"):
+        assert lows == highs and all(length % setting.segment_length == 0 for length in lows)
 
 
 @pytest.mark.parametrize("core", ["rmt", "gru"])
 def test_a_run_gives_a_row(core: str) -> None:
     """A few updates: nothing learnt, everything there; and the table has its figure."""
-    arguments = capacity.Arguments(updates=2, batch=4, episodes=6, width=8, layers=1, memory_tokens=2)
+    arguments = capacity.Arguments(updates=3, batch=4, episodes=6, width=8, layers=1)
     number = next(n for n, s in enumerate(capacity.SETTINGS) if s.task == "AssociativeRetrieval")
     row = json.loads(json.dumps(capacity.work(number, core, 0, arguments)))
     assert (row["task"], row["core"], row["updates"], row["solved"]) == (
         "AssociativeRetrieval",
         core,
-        2,
+        3,
         False,
     )
     assert set(row["accuracy"]) == {"4"} and 0.0 <= row["accuracy"]["4"] <= 1.0
@@ -98,10 +102,34 @@ def test_few_updates_suffice_for_one_pair() -> None:
     first = source(1, 2)
     model = capacity.Answerer("gru", first.observations.shape[-1], 2, width=16)
     fitted = capacity.fit(
-        model, source, capacity.Fitting([(1, 1)], updates=400, batch=32, learning_rate=1e-2)
+        model, source, capacity.Fitting([(1, 1)], updates=400, batch=32, learning_rate=1e-2, settling=50)
     )
     assert fitted.solved and fitted.updates < 400
     assert capacity.accuracy(model, capacity.play(setting, 1), 1, 50) == [1.0] * 50
+
+
+def test_a_level_has_its_share_and_the_rate_settles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nothing is ever solved: two levels of ten updates each, then a rate that falls to 0."""
+    setting = capacity.SETTINGS[-1]
+    source, asked = capacity.play(setting, 0), []
+    model = capacity.Answerer("none", source(1, 1).observations.shape[-1], 16, width=8, layers=1)
+    rates: list[float] = []
+    step = torch.optim.AdamW.step
+    monkeypatch.setattr(
+        torch.optim.AdamW, "step", lambda self: (rates.append(self.param_groups[0]["lr"]), step(self))
+    )
+
+    def recording(level: int, count: int) -> capacity.Episodes:
+        asked.append(level)
+        return source(level, count)
+
+    fitting = capacity.Fitting(
+        [(1, 1), (2, 2)], updates=20, batch=2, learning_rate=1.0, settling=4, solved=2.0
+    )
+    fitted = capacity.fit(model, recording, fitting)
+    assert not fitted.solved and fitted.updates == 20
+    assert asked[:10] == [1] * 10 and asked[10:].count(2) > 5
+    np.testing.assert_allclose(rates, [min((n + 1) / 50, (20 - n) / 4) for n in range(20)])
 
 
 # -- memory --------------------------------------------------------------------------------------------------
