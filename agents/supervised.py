@@ -49,12 +49,20 @@ class Answerer(nn.Module):
         return self.head(outputs)  # type: ignore[no-any-return]
 
 
+class Stage(NamedTuple):
+    """A part of a curriculum: episodes of a range of difficulties."""
+
+    source: Source
+    low: int
+    high: int
+
+
 @dataclass(frozen=True)
 class Fitting:
     """How to train."""
 
-    levels: Sequence[tuple[int, int]]
-    """curriculum: ranges of the difficulty"""
+    stages: Sequence[Stage]
+    """the curriculum"""
     updates: int = 3000
     """at most"""
     batch: int = 64
@@ -64,7 +72,7 @@ class Fitting:
     settling: int = 300
     """updates at the end, over which the learning rate falls to 0"""
     solved: float = 0.995
-    """share of right answers, over the last 20 updates, at which a level counts as solved"""
+    """share of right answers, over the last 20 updates, at which a stage counts as solved"""
     seed: int = 0
 
 
@@ -75,29 +83,30 @@ class Fitted:
     model: Answerer
     updates: int
     solved: bool
-    """whether the last level was"""
+    """whether the last stage was"""
 
 
-def fit(model: Answerer, source: Source, fitting: Fitting) -> Fitted:
-    """Train until the last level is solved, or for as many updates as there are, and settle.
+def fit(model: Answerer, fitting: Fitting) -> Fitted:
+    """Train until the last stage is solved, or for as many updates as there are, and settle.
 
-    A level lasts until it is solved or has had its share of the updates. Each update's episodes are of one
-    difficulty, drawn from the present level's range; a quarter of the updates is drawn from the ranges before
+    A stage lasts until it is solved or has had its share of the updates. Each update's episodes are of one
+    difficulty, drawn from the present stage's range; a quarter of the updates is drawn from the stages before
     it.
     """
     rng = np.random.default_rng(fitting.seed)
     optimizer = torch.optim.AdamW(model.parameters(), fitting.learning_rate, weight_decay=0.01, fused=True)
-    level, began, recent, solved = 0, 0, [], False
-    most = fitting.updates // len(fitting.levels)
+    number, began, recent, solved = 0, 0, [], False
+    most = fitting.updates // len(fitting.stages)
     end = fitting.updates
     update = 0
     model.train()
     while update < end:
         left = min(1.0, (end - update) / max(1, fitting.settling))
         optimizer.param_groups[0]["lr"] = fitting.learning_rate * min(left, (update + 1) / 50)
-        easier = level and rng.random() < 0.25
-        low, high = fitting.levels[int(rng.integers(level)) if easier else level]
-        logits, answers = ask(model, source(int(rng.integers(low, high + 1)), fitting.batch))
+        easier = number and rng.random() < 0.25
+        stage = fitting.stages[int(rng.integers(number)) if easier else number]
+        level = int(rng.integers(stage.low, stage.high + 1))
+        logits, answers = ask(model, stage.source(level, fitting.batch))
         loss = F.cross_entropy(logits, answers)
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
@@ -107,9 +116,9 @@ def fit(model: Answerer, source: Source, fitting: Fitting) -> Fitted:
         if not easier:
             recent.append((logits.argmax(-1) == answers).float().mean().item())
         right = len(recent) >= 20 and np.mean(recent[-20:]) >= fitting.solved
-        if level + 1 < len(fitting.levels):
+        if number + 1 < len(fitting.stages):
             if right or update - began >= most:
-                level, began, recent = level + 1, update, []
+                number, began, recent = number + 1, update, []
         elif right and not solved:
             solved, end = True, min(end, update + fitting.settling)
     return Fitted(model, update, solved)

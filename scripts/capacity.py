@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from rich.table import Table
 
-from agents.supervised import Answerer, Episodes, Fitting, Source, accuracy, fit
+from agents.supervised import Answerer, Episodes, Fitting, Source, Stage, accuracy, fit
 from envs.recall.base import BatchedTask
 from envs.recall.tasks import make_task
 from scripts.console import CONSOLE, read_arguments, run
@@ -37,14 +37,12 @@ class Setting(NamedTuple):
     parameters: dict[str, Any]
     level: int
     """the difficulty to reach"""
-    curriculum: list[tuple[int, int]]
-    """ranges of the difficulty, one after the other"""
+    curriculum: list[tuple[int, int, dict[str, Any]]]
+    """one after the other: ranges of the difficulty, and the parameters that differ"""
     updates: int
     """at most"""
     learning_rate: float
     memory_tokens: int = 8
-    in_training: dict[str, Any] = {}
-    """parameters that differ in training"""
     beyond: tuple[int, ...] = ()
     """difficulties to test at as well"""
     published: dict[str, str] = {}
@@ -54,19 +52,23 @@ class Setting(NamedTuple):
 def sequences(task: str, segments: int, parts: int, repeats: dict[str, int], **published: str) -> Setting:
     """24 symbols shown in so many segments, a ``parts``-th of all; learnt from one segment of them on."""
     length = 24 * parts // segments
-    levels = [(n, n) for n in range(length, 25, length)]
+    stages: list[Any] = [(n, n, {}) for n in range(length, 25, length)]
     parameters = dict(symbols=10, delay=0, **repeats)
-    return Setting(task, segments, length, parameters, 24, levels, 3000, 2e-3, published=published)
+    return Setting(task, segments, length, parameters, 24, stages, 3000, 2e-3, published=published)
 
 
-def retrieval(segments: int, segment_length: int, delay: int, **published: str) -> Setting:
-    """4 pairs and one question. In training all four are asked for: one answer an episode says little."""
-    parameters = dict(keys=26, values=10, delay=delay)
-    levels = [(1, 2), (2, 4), (4, 4)]
+def retrieval(segments: int, **published: str) -> Setting:
+    """4 pairs, distractors that fill the segments, and one question.
+
+    In training all keys are asked for, as one answer an episode says little; and the first stages have no
+    distractors, so that two pairs and a question fit into one segment.
+    """
+    parameters = dict(keys=26, values=10, delay=3 * (segments - 2))
+    near = dict(queries=4, delay=0)
+    stages: list[Any] = [(1, 2, near), (1, 4, near), (4, 4, dict(queries=4))]
     return Setting(
-        "AssociativeRetrieval", segments, segment_length, parameters, 4, levels, 6000, 1e-3,
-        in_training=dict(queries=4), published=published,
-    )  # fmt: skip
+        "AssociativeRetrieval", segments, 3, parameters, 4, stages, 6000, 1e-3, published=published
+    )
 
 
 # Bulatov et al. 2022, table 1; Rodkin et al. 2024, figure 4.
@@ -77,14 +79,15 @@ SETTINGS = [
     sequences("Reverse", 2, 2, {}, rmt="1.0", xl=".39-.96"),
     sequences("Reverse", 4, 2, {}, rmt="1.0", xl=".83-.88"),
     sequences("Reverse", 6, 2, {}, rmt=".70-1.0", xl=".63-.70"),
-    retrieval(2, 3, 0, rmt=".96-1.0", xl="1.0"),
-    retrieval(3, 2, 0, rmt="1.0", xl="1.0"),
-    retrieval(4, 2, 2, rmt=".99-1.0", xl=".67-.97"),
-    retrieval(5, 2, 4, rmt=".92-.99", xl=".97-1.0"),
-    # A pair is a segment, as in the paper, and so is the question.
+    retrieval(2, rmt=".96-1.0", xl="1.0"),
+    retrieval(3, rmt="1.0", xl="1.0"),
+    retrieval(4, rmt=".99-1.0", xl=".67-.97"),
+    retrieval(5, rmt=".92-.99", xl=".97-1.0"),
+    # A pair is a segment, as in the paper, and so is a question.
     Setting(
-        "Rewrite", 51, 1, dict(keys=16, values=16, delay=0), 50, [(1, 8), (4, 16), (8, 32), (1, 50)], 4000,
-        2e-3, memory_tokens=1, beyond=(500,), published={"armt": "1.0; 1.0 at 500"},
+        "Rewrite", 51, 1, dict(keys=16, values=16, delay=0), 50,
+        [(low, high, dict(queries=4)) for low, high in ((1, 8), (4, 16), (8, 32), (1, 50))], 4000, 2e-3,
+        memory_tokens=1, beyond=(500,), published={"armt": "1.0; 1.0 at 500"},
     ),
 ]  # fmt: skip
 
@@ -122,9 +125,12 @@ def core_kwargs(core: str, setting: Setting, arguments: Arguments) -> dict[str, 
     return options
 
 
-def play(setting: Setting, seed: int, training: bool = False) -> Source:
-    """New episodes of a setting, of any difficulty; another seed gives others."""
-    parameters = setting.parameters | (setting.in_training if training else {})
+def play(setting: Setting, seed: int, **changed: Any) -> Source:
+    """New episodes of a setting, of any difficulty; another seed gives others.
+
+    :param changed: parameters of the task in place of the setting's
+    """
+    parameters = setting.parameters | changed
     tasks: dict[int, BatchedTask] = {}
 
     def source(level: int, count: int) -> Episodes:
@@ -153,15 +159,13 @@ def work(number: int, core: str, seed: int, arguments: Arguments) -> Row:
     task = make_task(setting.task, 1, setting.parameters)
     options = core_kwargs(core, setting, arguments)
     model = Answerer(core, task.observation_dim, task.n_actions, **options)
-    fitting = Fitting(
-        setting.curriculum,
-        arguments.updates or setting.updates,
-        arguments.batch,
-        setting.learning_rate,
-        seed=seed,
-    )
+    stages = [
+        Stage(play(setting, 2 * seed, **changed), low, high) for low, high, changed in setting.curriculum
+    ]
+    updates = arguments.updates or setting.updates
+    fitting = Fitting(stages, updates, arguments.batch, setting.learning_rate, seed=seed)
     begin = process_time()
-    fitted = fit(model, play(setting, 2 * seed, training=True), fitting)
+    fitted = fit(model, fitting)
     minutes = (process_time() - begin) / 60
     shares = {
         str(level): accuracy(model, play(setting, 2 * seed + 1_000_001), level, arguments.episodes)

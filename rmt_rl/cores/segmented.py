@@ -116,7 +116,7 @@ class SegmentedCore(MemoryCore[SegmentedState]):
         """The write block (G, M, D) as it enters."""
 
     def recall(self, layer: int, x: Tensor, memory: Tensor) -> Tensor:
-        """The inputs (G, N, D) of a layer with what its part (G, ...) of the memory (G, L, ...) adds to them."""
+        """The inputs (G, N, D) of a layer with what its part of the memory (G, L, ...) adds to them."""
         return x
 
     @abstractmethod

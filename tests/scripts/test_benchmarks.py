@@ -69,9 +69,9 @@ def test_settings_are_what_they_say(setting: capacity.Setting) -> None:
 @pytest.mark.parametrize("setting", capacity.SETTINGS, ids=lambda s: f"{s.task}-{s.segments}")
 def test_a_curriculum_comes_to_the_level(setting: capacity.Setting) -> None:
     """From a single piece to what is asked for; sequences by whole segments."""
-    lows, highs = zip(*setting.curriculum, strict=True)
+    lows, highs, _ = zip(*setting.curriculum, strict=True)
     assert highs[-1] == setting.level and list(highs) == sorted(highs)
-    assert all(low <= high for low, high in setting.curriculum)
+    assert all(low <= high for low, high in zip(lows, highs, strict=True))
     if setting.task in ("Copy", "Reverse"):
         assert lows == highs and all(length % setting.segment_length == 0 for length in lows)
 
@@ -102,7 +102,10 @@ def test_few_updates_suffice_for_one_pair() -> None:
     first = source(1, 2)
     model = capacity.Answerer("gru", first.observations.shape[-1], 2, width=16)
     fitted = capacity.fit(
-        model, source, capacity.Fitting([(1, 1)], updates=400, batch=32, learning_rate=1e-2, settling=50)
+        model,
+        capacity.Fitting(
+            [capacity.Stage(source, 1, 1)], updates=400, batch=32, learning_rate=1e-2, settling=50
+        ),
     )
     assert fitted.solved and fitted.updates < 400
     assert capacity.accuracy(model, capacity.play(setting, 1), 1, 50) == [1.0] * 50
@@ -123,10 +126,9 @@ def test_a_level_has_its_share_and_the_rate_settles(monkeypatch: pytest.MonkeyPa
         asked.append(level)
         return source(level, count)
 
-    fitting = capacity.Fitting(
-        [(1, 1), (2, 2)], updates=20, batch=2, learning_rate=1.0, settling=4, solved=2.0
-    )
-    fitted = capacity.fit(model, recording, fitting)
+    stages = [capacity.Stage(recording, level, level) for level in (1, 2)]
+    fitting = capacity.Fitting(stages, updates=20, batch=2, learning_rate=1.0, settling=4, solved=2.0)
+    fitted = capacity.fit(model, fitting)
     assert not fitted.solved and fitted.updates == 20
     assert asked[:10] == [1] * 10 and asked[10:].count(2) > 5
     np.testing.assert_allclose(rates, [min((n + 1) / 50, (20 - n) / 4) for n in range(20)])
