@@ -86,7 +86,7 @@ SETTINGS = [
     # A pair is a segment, as in the paper, and so is a question.
     Setting(
         "Rewrite", 51, 1, dict(keys=16, values=16, delay=0), 50,
-        [(low, high, dict(queries=4)) for low, high in ((1, 8), (4, 16), (8, 32), (1, 50))], 4000, 2e-3,
+        [(low, high, dict(queries=4)) for low, high in ((1, 8), (4, 16), (8, 32), (1, 50))], 1600, 2e-3,
         memory_tokens=1, beyond=(500,), published={"armt": "1.0; 1.0 at 500"},
     ),
 ]  # fmt: skip
@@ -120,6 +120,8 @@ def core_kwargs(core: str, setting: Setting, arguments: Arguments) -> dict[str, 
     options: dict[str, Any] = dict(width=arguments.width, layers=arguments.layers)
     if core.startswith("rmt") or core == "armt":
         options |= dict(segment_length=setting.segment_length, memory_tokens=setting.memory_tokens)
+    if core == "armt":  # 96 features: more matrix than that costs memory traffic and holds no more pairs here
+        options["memory_width"] = arguments.width // 4
     if core.endswith("xl"):
         options["memory_length"] = setting.segment_length
     return options
