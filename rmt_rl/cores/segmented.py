@@ -213,7 +213,8 @@ class SegmentedCore(MemoryCore[SegmentedState]):
         z, streams = self.writing(memory), []
         mask = self.write_mask(cache, position, window)
         for layer, block in enumerate(self.blocks):
-            z = self.recall(layer, z, memory[:, layer])
+            if self.recalls:
+                z = self.recall(layer, z, memory[:, layer])
             own = block.tokens(z)
             (query,) = block.split(own[..., : self.output_dim])
             key, value = block.split(torch.cat([cache[:, layer], own[..., self.output_dim :]], dim=1))

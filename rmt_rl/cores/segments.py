@@ -21,10 +21,6 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 
-CALL_TOKENS = 512
-"""How many tokens cost about as much as one call of a transformer's layers more."""
-
-
 class Segments(NamedTuple):
     """The N segments of a (B, T) batch in order of row and time; every field is (N,)."""
 
@@ -102,25 +98,6 @@ def find_spans(episode_starts: Tensor) -> Segments:
 def pick(segments: Segments, which: Ints) -> Segments:
     """The segments with the indices ``which``, in that order."""
     return Segments._make(field[which] for field in segments)
-
-
-def alike(which: Ints, tokens: Ints) -> list[Ints]:
-    """Group segments of about equal size, largest first: short ones are not padded to the size of long ones.
-
-    :param which: indices of segments
-    :param tokens: how many tokens each of them needs
-    """
-    order = np.argsort(-tokens, kind="stable")
-    which, tokens = which[order], tokens[order]
-    groups, begin = [], 0
-    while begin < len(which):
-        # Ending the group where segments are half as long spares this padding, at the price of a call.
-        end = begin + int(np.searchsorted(-tokens[begin:], -(tokens[begin] // 2)))
-        if (tokens[begin] - tokens[end:]).sum() <= CALL_TOKENS:
-            end = len(which)
-        groups.append(which[begin:end])
-        begin = end
-    return groups
 
 
 def step_slots(segments: Segments, slots: int, nothing: int) -> Ints:

@@ -2,7 +2,8 @@
 
 Every step sees itself and the W steps before it in its episode, with relative positions. Steps of earlier
 calls come from a cache of keys and values, without gradient. The window slides step by step, so that a step
-sees the same keys wherever a rollout was cut; L layers reach L * W steps back.
+sees the same keys wherever a rollout was cut; L layers reach L * W steps back. ``cores/windows.py`` says how
+the steps of a batch lie.
 """
 
 from __future__ import annotations
@@ -15,17 +16,16 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rmt_rl.cores.base import MemoryCore, require_positive
-from rmt_rl.cores.blocks import Block, RelativePositions, hide, make_blocks
-from rmt_rl.cores.segments import alike, find_spans, invert, pick, step_slots, to_device
+from rmt_rl.cores.blocks import RelativePositions, hide, make_blocks
+from rmt_rl.cores.segments import Ints, Segments, find_spans, to_device
+from rmt_rl.cores.windows import latest, places, windows
 
 
 class XLState(NamedTuple):
     """The last W steps of every layer."""
 
-    keys: Tensor
-    """(B, L, H, W, D / H), the latest step last; 0 where empty"""
-    values: Tensor
-    """as ``keys``"""
+    cache: Tensor
+    """(B, L, W, 2 D) keys and values, the latest step last; 0 where empty"""
     filled: Tensor
     """(B,) int64: how many of the W hold a step"""
 
@@ -75,121 +75,85 @@ class TransformerXL(MemoryCore[XLState]):
 
     def initial_state(self, batch_size: int) -> XLState:
         require_positive("batch_size", batch_size)
-        shape = (batch_size, len(self.blocks), self.heads, self.memory_length, self.output_dim // self.heads)
+        shape = (batch_size, len(self.blocks), self.memory_length, 2 * self.output_dim)
         cache = self.positions.u.new_zeros(shape)
-        return XLState(cache, cache, torch.zeros(batch_size, dtype=torch.int64, device=cache.device))
+        return XLState(cache, torch.zeros(batch_size, dtype=torch.int64, device=cache.device))
 
     def forward(self, inputs: Tensor, state: XLState, episode_starts: Tensor) -> tuple[Tensor, XLState]:
         self.check_call(inputs, state, episode_starts)
-        rows, steps = episode_starts.shape
-        x = self.encode(inputs)
-        state = self._select(state, episode_starts[:, 0])
-        if steps == 1:
-            return self._run(x, state, torch.ones_like(state.filled))
-        # One row more: the slots that hold no step of this batch read it.
-        padded = F.pad(x.flatten(0, 1), (0, 0, 0, 1))
-        spans = find_spans(episode_starts)
-        continues = (spans.first % steps == 0) & (state.filled.cpu().numpy() > 0)[spans.row]
-        outputs, sources, final, final_rows = [], [], [], []
-        for part, cached in ((continues, True), (~continues, False)):
-            for which in alike(np.flatnonzero(part), spans.length[part]):
-                group = pick(spans, which)
-                index = step_slots(group, int(group.length.max()), nothing=rows * steps)
-                begin = XLState(*(leaf[to_device(group.row, x)] for leaf in state)) if cached else None
-                last = to_device(np.flatnonzero(group.last), x)
-                z, after = self._run(padded[to_device(index, x)], begin, to_device(group.length, x), last)
-                outputs.append(z.flatten(0, 1))
-                sources.append(index.reshape(-1))
-                final.append(after)
-                final_rows.append(group.row[group.last])
-        inverse = to_device(invert(np.concatenate(sources), rows * steps), x)
-        order = to_device(invert(np.concatenate(final_rows), rows), x)
-        after = XLState(*(torch.cat(leaves)[order] for leaves in zip(*final, strict=True)))
-        return torch.cat(outputs)[inverse].view(rows, steps, -1), after
+        state = self._open(state, episode_starts[:, 0])
+        if inputs.shape[1] == 1 and not torch.is_grad_enabled():
+            return self._act(inputs, state)
+        outputs, after = self._unroll(inputs, state, episode_starts, wants_state=True)
+        assert after is not None
+        return outputs, after
 
-    def _select(self, state: XLState, fresh: Tensor) -> XLState:
-        """Empty the cache of the rows that begin an episode."""
-        rows = fresh.nonzero().squeeze(1)
-        keys, values = (leaf.detach().index_fill(0, rows, 0.0) for leaf in state[:2])
-        return XLState(keys, values, state.filled.masked_fill(fresh, 0))
+    def replay(self, inputs: Tensor, state: XLState, episode_starts: Tensor) -> Tensor:
+        self.check_call(inputs, state, episode_starts)
+        state = self._open(state, episode_starts[:, 0])
+        return self._unroll(inputs, state, episode_starts, wants_state=False)[0]
 
-    def _run(
-        self, z: Tensor, begin: XLState | None, length: Tensor, last: Tensor | None = None
-    ) -> tuple[Tensor, XLState]:
-        """Sequences that no episode start cuts.
+    def _open(self, state: XLState, starts: Tensor) -> XLState:
+        """The state without gradient, emptied where an episode starts."""
+        rows, cache = starts.nonzero().squeeze(1), state.cache.detach()
+        if not len(rows):
+            return XLState(cache, state.filled)
+        return XLState(cache.index_fill(0, rows, 0.0), state.filled.masked_fill(starts, 0))
 
-        :param z: (B, T, D), rows padded at their end
-        :param begin: the cache before the first step, None if all begin an episode
-        :param length: (B,) how many of the T steps are real
-        :param last: the rows whose state afterwards is wanted; None for all of them, if T is 1
-        """
-        window, steps = self.memory_length, z.shape[1]
-        # Long sequences attend in chunks of a window each, so that the cost grows with T * W, not T * T.
-        chunk = min(steps, max(window, 16))
-        chunks = -(-steps // chunk)
-        z = F.pad(z, (0, 0, 0, chunks * chunk - steps))
-        # Steps that begin an episode have nothing before them; chunks after the first have a window.
-        before = window if begin is not None or chunks > 1 else 0
-        count = torch.zeros_like(length) if begin is None else begin.filled
-        visible = self._visible(count, before, chunk, chunks)
-        wanted = slice(None) if last is None else last
-        cached: list[list[Tensor]] = [[], []]
+    def _act(self, inputs: Tensor, state: XLState) -> tuple[Tensor, XLState]:
+        """One step for every row, from the cache."""
+        window, width = self.memory_length, self.output_dim
+        z = self.encode(inputs)
+        distance = torch.arange(window, -1, -1, device=z.device)
+        visible = hide(distance <= state.filled[:, None], z)[:, None, None]
+        cache = F.pad(state.cache, (0, 0, 0, 1))  # a copy, whose last place is the step's
         for layer, block in enumerate(self.blocks):
-            query, key, value = block.project(z)
-            if begin is None:
-                key, value = F.pad(key, (0, 0, before, 0)), F.pad(value, (0, 0, before, 0))
-            else:
-                key = torch.cat([begin.keys[:, layer], key], dim=2)
-                value = torch.cat([begin.values[:, layer], value], dim=2)
-            for leaves, leaf in zip(cached, (key, value), strict=True):
-                leaf = leaf.detach()[wanted]
-                # After one step the window has moved by one place; else by as many as each row has steps.
-                leaves.append(
-                    leaf[:, :, -window:] if last is None else self._latest(leaf, before + length[wanted])
-                )
-            z = self._attend(block, z, query, key, value, visible, before, chunk)
-        keys, values = (torch.stack(leaves, dim=1) for leaves in cached)
-        after = XLState(keys, values, (count + length)[wanted].clamp(max=window))
-        return self.norm(z[:, :steps]), after
+            own = block.tokens(z)
+            cache[:, layer, window] = own[:, 0, width:]
+            (query,), (key, value) = block.split(own[..., :width]), block.split(cache[:, layer])
+            mask = self.positions.timeline(block, query, window) + visible
+            z = block.attend(z, query + self.positions.u, key, value, mask)
+        return self.norm(z), XLState(cache[:, :, 1:], (state.filled + 1).clamp(max=window))
 
-    def _latest(self, leaf: Tensor, end: Tensor) -> Tensor:
-        """The W keys or values (B, H, W, D / H) up to place ``end`` (B,) of (B, H, N, D / H); else 0."""
-        window = self.memory_length
-        leaf = F.pad(leaf, (0, 0, window, 0))
-        place = end[:, None] + torch.arange(window, device=leaf.device)
-        return leaf.gather(2, place[:, None, :, None].expand(-1, leaf.shape[1], -1, leaf.shape[3]))
+    def _unroll(
+        self, inputs: Tensor, state: XLState, episode_starts: Tensor, wants_state: bool
+    ) -> tuple[Tensor, XLState | None]:
+        """Whole sequences: outputs (B, T, D), and the state after the last step if it is wanted."""
+        (rows, steps), width, window = episode_starts.shape, self.output_dim, self.memory_length
+        spans, filled = find_spans(episode_starts), state.filled.cpu().numpy()
+        pieces = windows(spans, filled, window, steps)
+        indices = [
+            (to_device(piece.queries.reshape(-1), inputs), to_device(piece.keys.reshape(-1), inputs))
+            for piece in pieces
+        ]
+        visible = [hide(to_device(piece.visible, inputs), inputs).unsqueeze(1) for piece in pieces]
+        place = to_device(places(pieces, rows * steps), inputs)
+        cached = (filled > 0).any()
+        z = self.encode(inputs).flatten(0, 1)
+        packed: list[Tensor] = []
+        for layer, block in enumerate(self.blocks):
+            of_queries, of_keys = torch.split(block.tokens(z), [width, 2 * width], dim=-1)
+            if cached or wants_state:
+                of_keys = torch.cat([of_keys, state.cache[:, layer].flatten(0, 1)])
+            packed.append(of_keys)
+            found = []
+            for piece, (queries, keys), mask in zip(pieces, indices, visible, strict=True):
+                count = len(piece.queries)
+                (query,) = block.split(of_queries.index_select(0, queries).view(count, -1, width))
+                key, value = block.split(of_keys.index_select(0, keys).view(count, -1, 2 * width))
+                mask = self.positions.timeline(block, query, piece.before) + mask
+                found.append(block.look(query + self.positions.u, key, value, mask).flatten(0, 1))
+            z = block.update(z, torch.cat(found).index_select(0, place))
+        outputs = self.norm(z).view(rows, steps, width)
+        return outputs, self._after(spans, filled, steps, packed) if wants_state else None
 
-    def _attend(
-        self,
-        block: Block,
-        z: Tensor,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        visible: Tensor,
-        before: int,
-        chunk: int,
-    ) -> Tensor:
-        """``block.attend`` chunk by chunk, each chunk a row of its own."""
-        chunks = z.shape[1] // chunk
-        if chunks > 1:
-            z, query = fold(z.unsqueeze(1), chunk, chunk).squeeze(1), fold(query, chunk, chunk)
-            key, value = fold(key, before + chunk, chunk), fold(value, before + chunk, chunk)
-        mask = self.positions.timeline(block, query, before) + visible
-        z = block.attend(z, query + self.positions.u, key, value, mask)
-        return z.reshape(-1, chunks * chunk, z.shape[-1]) if chunks > 1 else z
-
-    def _visible(self, count: Tensor, before: int, chunk: int, chunks: int) -> Tensor:
-        """(B * chunks, 1, chunk, before + chunk): 0 at distances 0 to W, -inf elsewhere and where empty."""
-        step = torch.arange(chunk, device=count.device)
-        place = torch.arange(-before, chunk, device=count.device)
-        distance = step[:, None] - place
-        near = (distance >= 0) & (distance <= self.memory_length)
-        absolute = place + chunk * torch.arange(chunks, device=count.device)[:, None]
-        exists = absolute >= -count[:, None, None]
-        return hide((near & exists[:, :, None]).flatten(0, 1).unsqueeze(1), self.positions.u)
-
-
-def fold(x: Tensor, size: int, step: int) -> Tensor:
-    """(B, H, N, d) -> (B * chunks, H, size, d): pieces of ``size`` along N that begin every ``step``."""
-    return x.unfold(2, size, step).permute(0, 2, 1, 4, 3).flatten(0, 1)
+    def _after(self, spans: Segments, filled: Ints, steps: int, packed: list[Tensor]) -> XLState:
+        """The state after a batch, from what each layer has in the steps and in the cache, (., 2 D)."""
+        source, count = latest(spans, filled, self.memory_length, steps)
+        empty = to_device(source < 0, packed[0]).unsqueeze(-1)
+        index = to_device(np.maximum(source, 0).reshape(-1), packed[0])
+        layers = [
+            layer.detach().index_select(0, index).view(*source.shape, -1).masked_fill(empty, 0.0)
+            for layer in packed
+        ]
+        return XLState(torch.stack(layers, dim=1), to_device(count, packed[0]))

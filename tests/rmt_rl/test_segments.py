@@ -1,31 +1,16 @@
-"""The plan of a batch's segments against loops over its steps, and in what groups they are computed."""
+"""The plan of a batch's segments against loops over its steps."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
-from unittest import mock
 
 import numpy as np
 import numpy.typing as npt
-import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmt_rl.cores import CORES, TransformerXL
-from rmt_rl.cores import segments as segments_module
-from rmt_rl.cores.segments import Segments, alike, find_segments, find_spans, invert, pick, step_slots
-from tests.rmt_rl.core_cases import (
-    CASES,
-    Case,
-    Run,
-    assert_close,
-    assert_states_close,
-    few,
-    gradients,
-    prepare,
-    runs,
-)
+from rmt_rl.cores.segments import Segments, find_segments, find_spans, invert, pick, step_slots
 
 
 class Layout(NamedTuple):
@@ -146,48 +131,3 @@ def test_slots_hold_every_step_once_and_inverting_finds_it(layout: Layout, data:
         assert row == [*before, *steps, *[size] * (slots - len(before) - len(steps))]
     inverse = invert(index.reshape(-1), size)
     assert index.reshape(-1)[inverse].tolist() == list(range(size))
-
-
-# -- groups of segments -------------------------------------------------------------------------------------
-
-
-GROUPED = [case for case in CASES if issubclass(CORES[case.core], TransformerXL)]
-
-
-@pytest.mark.parametrize("case", GROUPED, ids=lambda case: case.name)
-@few
-@given(run=runs(max_steps=18))
-def test_how_segments_are_grouped_changes_nothing(case: Case, run: Run) -> None:
-    """Segments of about equal size share a call where that saves enough: here always, and never."""
-    core, x, state, starts = prepare(case, torch.float64, run)
-    x = x.clone().requires_grad_()
-    results = []
-    for tokens in (-1, 10**9):
-        with mock.patch.object(segments_module, "CALL_TOKENS", tokens):
-            outputs, end = core(x, state, starts)
-        results.append((outputs, end, gradients(outputs.square().sum(), [x, *core.parameters()])))
-    (outputs, end, grads), (expected, last, expected_grads) = results
-    assert_close(outputs, expected)
-    assert_states_close(end, last)
-    for actual, grad in zip(grads, expected_grads, strict=True):
-        assert_close(actual, grad)
-
-
-@pytest.mark.parametrize(
-    ("call_tokens", "expected"),
-    [
-        (-1, [[9, 7], [3], [5], [1]]),
-        (4, [[9, 7], [3], [5, 1]]),
-        (16, [[9, 7], [3, 5, 1]]),
-        (17, [[9, 7, 3, 5, 1]]),
-    ],
-)
-def test_segments_of_about_equal_size_share_a_call(call_tokens: int, expected: list[list[int]]) -> None:
-    """A group ends where segments are half as long as its first, if the padding spared is worth a call."""
-    which, tokens = np.array([1, 3, 5, 7, 9]), np.array([1, 4, 2, 7, 8])
-    with mock.patch.object(segments_module, "CALL_TOKENS", call_tokens):
-        assert [group.tolist() for group in alike(which, tokens)] == expected
-
-
-def test_nothing_to_group() -> None:
-    assert alike(np.array([], dtype=np.int64), np.array([], dtype=np.int64)) == []
