@@ -1,4 +1,8 @@
-"""``gru`` and ``lstm``: torch's fused recurrent layers, the baselines that every user compares with."""
+"""``gru`` and ``lstm``: torch's recurrent layers, the baselines that every user compares with.
+
+A step is torch's own; whole sequences are run by ``cores/scan.py`` on a CPU and by torch's fused layers where
+those are faster.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +11,17 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
 from rmt_rl.cores.base import MemoryCore, expand_rows, require_positive
+from rmt_rl.cores.scan import GRUScan, LSTMScan
 from rmt_rl.cores.segments import Ints, Segments, find_spans, invert, to_device
 
 RNNState = TypeVar("RNNState", bound=tuple[Tensor, ...])
+WEIGHTS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+"""torch's names of a layer's parameters"""
 
 
 class GRUState(NamedTuple):
@@ -33,7 +41,7 @@ class LSTMState(NamedTuple):
 
 
 class _RNNCore(MemoryCore[RNNState]):
-    """A fused recurrent layer under the contract: one call for all the spans between episode starts."""
+    """Recurrent layers under the contract."""
 
     rnn: nn.RNNBase
 
@@ -72,6 +80,46 @@ class _RNNCore(MemoryCore[RNNState]):
             kept = [leaf.masked_fill(expand_rows(starts, leaf), 0.0) for leaf in state]
             outputs, hidden = self.rnn(inputs, self._pack(kept))
             return outputs, self._state(self._unpack(hidden))
+        scans = inputs.device.type == "cpu" and not self._fuses(episode_starts)
+        return (self._scan if scans else self._fused)(inputs, state, episode_starts)
+
+    def _fuses(self, episode_starts: Tensor) -> bool:
+        """Whether torch's layers are fast on a CPU too."""
+        return False
+
+    def _scan(self, inputs: Tensor, state: RNNState, episode_starts: Tensor) -> tuple[Tensor, RNNState]:
+        """Layer by layer, step by step: see ``cores/scan.py``."""
+        x, starts = inputs.transpose(0, 1), episode_starts.t().contiguous()
+        last: list[tuple[Tensor, ...]] = []
+        for layer in range(self.rnn.num_layers):
+            if layer:
+                x = F.dropout(x, self.rnn.dropout, self.training)
+            weights = (getattr(self.rnn, f"{name}_l{layer}") for name in WEIGHTS)
+            x, *others = self._scan_layer(x, [leaf[:, layer] for leaf in state], starts, *weights)
+            last.append(tuple(leaf[-1] for leaf in (x, *others)))
+        final = tuple(torch.stack(leaves, dim=1) for leaves in zip(*last, strict=True))
+        return x.transpose(0, 1), self._state(final)
+
+    @abstractmethod
+    def _scan_layer(
+        self,
+        x: Tensor,
+        begin: list[Tensor],
+        starts: Tensor,
+        weight_ih: Tensor,
+        weight_hh: Tensor,
+        bias_ih: Tensor,
+        bias_hh: Tensor,
+    ) -> tuple[Tensor, ...]:
+        """The leaves of one layer's state after every step (T, B, D), the outputs first.
+
+        :param x: (T, B, .)
+        :param begin: (B, D) the leaves before the first step
+        :param starts: (T, B) bool
+        """
+
+    def _fused(self, inputs: Tensor, state: RNNState, episode_starts: Tensor) -> tuple[Tensor, RNNState]:
+        """All the spans between episode starts as one packed sequence through torch's layers."""
         spans = find_spans(episode_starts)
         data, sizes, order = _packed_order(spans)
         rows = to_device(spans.row[order], inputs)
@@ -105,6 +153,19 @@ class GRU(_RNNCore[GRUState]):
     :param dropout: between the layers, as in torch
     """
 
+    def _scan_layer(
+        self,
+        x: Tensor,
+        begin: list[Tensor],
+        starts: Tensor,
+        weight_ih: Tensor,
+        weight_hh: Tensor,
+        bias_ih: Tensor,
+        bias_hh: Tensor,
+    ) -> tuple[Tensor, ...]:
+        of_inputs = F.linear(x, weight_ih, bias_ih)
+        return (GRUScan.apply(of_inputs, begin[0], weight_hh, bias_hh, starts),)  # type: ignore[no-untyped-call]
+
     def _make_rnn(self, width: int, layers: int, dropout: float) -> nn.RNNBase:
         return nn.GRU(self.input_dim, width, layers, batch_first=True, dropout=dropout)
 
@@ -119,6 +180,22 @@ class LSTM(_RNNCore[LSTMState]):
     :param layers: L, stacked layers
     :param dropout: between the layers, as in torch
     """
+
+    def _scan_layer(
+        self,
+        x: Tensor,
+        begin: list[Tensor],
+        starts: Tensor,
+        weight_ih: Tensor,
+        weight_hh: Tensor,
+        bias_ih: Tensor,
+        bias_hh: Tensor,
+    ) -> tuple[Tensor, ...]:
+        of_inputs = F.linear(x, weight_ih, bias_ih + bias_hh)
+        return LSTMScan.apply(of_inputs, *begin, weight_hh, starts)  # type: ignore[no-untyped-call, no-any-return]
+
+    def _fuses(self, episode_starts: Tensor) -> bool:
+        return not episode_starts[:, 1:].any()  # sequences of one length, for which there is oneDNN
 
     def _make_rnn(self, width: int, layers: int, dropout: float) -> nn.RNNBase:
         return nn.LSTM(self.input_dim, width, layers, batch_first=True, dropout=dropout)
