@@ -49,12 +49,14 @@ class Setting(NamedTuple):
     """by core"""
 
 
-def sequences(task: str, segments: int, parts: int, repeats: dict[str, int], **published: str) -> Setting:
+def sequences(
+    task: str, segments: int, parts: int, repeats: dict[str, int], updates: int = 3000, **published: str
+) -> Setting:
     """24 symbols shown in so many segments, a ``parts``-th of all; learnt from one segment of them on."""
     length = 24 * parts // segments
     stages: list[Any] = [(n, n, {}) for n in range(length, 25, length)]
     parameters = dict(symbols=10, delay=0, **repeats)
-    return Setting(task, segments, length, parameters, 24, stages, 3000, 2e-3, published=published)
+    return Setting(task, segments, length, parameters, 24, stages, updates, 2e-3, published=published)
 
 
 def retrieval(segments: int, **published: str) -> Setting:
@@ -76,7 +78,7 @@ SETTINGS = [
     sequences("Copy", 3, 3, dict(repeats=2), rmt="1.0", xl="1.0"),
     sequences("Copy", 6, 3, dict(repeats=2), rmt="1.0", xl=".90-1.0"),
     sequences("Copy", 9, 3, dict(repeats=2), rmt="1.0", xl=".19-.45"),
-    sequences("Reverse", 2, 2, {}, rmt="1.0", xl=".39-.96"),
+    sequences("Reverse", 2, 2, {}, 8000, rmt="1.0", xl=".39-.96"),
     sequences("Reverse", 4, 2, {}, rmt="1.0", xl=".83-.88"),
     sequences("Reverse", 6, 2, {}, rmt=".70-1.0", xl=".63-.70"),
     retrieval(2, rmt=".96-1.0", xl="1.0"),
