@@ -43,7 +43,8 @@ class MemoryOnPolicyAlgorithm(OnPolicyAlgorithm):
     policy: MemoryActorCriticPolicy
     rollout_buffer: MemoryRolloutBuffer
     sequence_length: int
-    batch_size: int
+    batch_size: Any = None
+    """steps of a minibatch; None, as with A2C, where an update takes the whole rollout at once"""
     _memory: CoreStates | None = None
     """what the training environments remember, before their next step"""
 
@@ -185,8 +186,9 @@ class MemoryOnPolicyAlgorithm(OnPolicyAlgorithm):
         self.policy.set_training_mode(False)
         buffer, worst = self.rollout_buffer, 0.0
         count = buffer.buffer_size * buffer.n_envs // self.sequence_length
+        at_once = None if self.batch_size is None else max(REPLAY_STEPS, self.batch_size)
         with th.no_grad():
-            for data in buffer.sequences(np.arange(count), max(REPLAY_STEPS, self.batch_size)):
+            for data in buffer.sequences(np.arange(count), at_once):
                 is_discrete = isinstance(self.action_space, spaces.Discrete)
                 actions = data.actions.long().flatten() if is_discrete else data.actions
                 _, log_prob, _ = self.policy.evaluate_actions(data.observations, actions)  # type: ignore[arg-type]
@@ -216,14 +218,12 @@ class MemoryOnPolicyAlgorithm(OnPolicyAlgorithm):
         return [*super()._excluded_save_params(), "_memory"]
 
 
-def check_lengths(n_steps: int, sequence_length: int, batch_size: int) -> None:
-    """Raise ValueError unless sequences divide the rollout and a minibatch holds whole sequences."""
-    for name, value in (
-        ("n_steps", n_steps),
-        ("sequence_length", sequence_length),
-        ("batch_size", batch_size),
-    ):
-        require_positive(name, value)
+def check_lengths(n_steps: int, sequence_length: int, batch_size: int | None = None) -> None:
+    """Raise ValueError unless sequences divide the rollout and a minibatch, if any, holds whole sequences."""
+    require_positive("n_steps", n_steps)
+    require_positive("sequence_length", sequence_length)
+    if batch_size is not None:
+        require_positive("batch_size", batch_size)
     if n_steps % sequence_length:
         divisors = [d for d in range(1, n_steps + 1) if n_steps % d == 0]
         near = sorted(sorted(divisors, key=lambda d: abs(d - sequence_length))[:4])
@@ -231,7 +231,7 @@ def check_lengths(n_steps: int, sequence_length: int, batch_size: int) -> None:
             f"sequence_length={sequence_length} does not divide n_steps={n_steps}; "
             f"these would: {', '.join(map(str, near))}"
         )
-    if batch_size % sequence_length:
+    if batch_size is not None and batch_size % sequence_length:
         below = batch_size // sequence_length * sequence_length
         fitting = [size for size in (below, below + sequence_length) if size]
         raise ValueError(
