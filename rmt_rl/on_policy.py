@@ -19,6 +19,7 @@ from stable_baselines3.common.vec_env import VecEnv
 from rmt_rl.buffers import MemoryDictRolloutBuffer, MemoryRolloutBuffer
 from rmt_rl.checks import check_no_nan, check_observation_space
 from rmt_rl.cores.base import map_state, require_positive
+from rmt_rl.masking import get_action_masks
 from rmt_rl.policies import (
     MemoryActorCriticCnnPolicy,
     MemoryActorCriticPolicy,
@@ -45,6 +46,8 @@ class MemoryOnPolicyAlgorithm(OnPolicyAlgorithm):
     sequence_length: int
     batch_size: Any = None
     """steps of a minibatch; None, as with A2C, where an update takes the whole rollout at once"""
+    use_masking: bool = False
+    """whether the last ``learn`` took the environment's action masks"""
     _memory: CoreStates | None = None
     """what the training environments remember, before their next step"""
 
@@ -73,7 +76,7 @@ class MemoryOnPolicyAlgorithm(OnPolicyAlgorithm):
     ) -> bool:
         """SB3's loop, carrying the memory of every environment along.
 
-        :raises ValueError: if the environment returns a NaN
+        :raises ValueError: if the environment returns a NaN, or masks that do not fit or allow no action
         """
         assert self._last_obs is not None, "no previous observation was provided"
         assert isinstance(rollout_buffer, MemoryRolloutBuffer)
@@ -90,10 +93,17 @@ class MemoryOnPolicyAlgorithm(OnPolicyAlgorithm):
                 self.policy.reset_noise(env.num_envs)
             if n_steps % self.sequence_length == 0:
                 rollout_buffer.begin_sequences(states)
+            action_masks = None
+            if self.use_masking:
+                allowed = get_action_masks(env)
+                rollout_buffer.add_action_masks(allowed)
+                action_masks = th.from_numpy(allowed).to(self.device)
             with th.no_grad():
                 obs_tensor = obs_as_tensor(self._last_obs, self.device)  # type: ignore[arg-type]
                 starts = th.as_tensor(self._last_episode_starts, dtype=th.bool, device=self.device)
-                actions_tensor, values, log_probs, states = self.policy(obs_tensor, states, starts)
+                actions_tensor, values, log_probs, states = self.policy(
+                    obs_tensor, states, starts, action_masks=action_masks
+                )
             actions = actions_tensor.cpu().numpy()
 
             new_obs, rewards, dones, infos = env.step(self._to_env(actions))
@@ -210,9 +220,17 @@ class MemoryOnPolicyAlgorithm(OnPolicyAlgorithm):
         state: MemoryState | None = None,
         episode_start: np.ndarray[Any, Any] | None = None,
         deterministic: bool = False,
+        action_masks: np.ndarray[Any, Any] | None = None,
     ) -> tuple[np.ndarray[Any, Any], MemoryState]:
         """Actions and the memory to pass to the next call: see the policy's ``predict``."""
-        return self.policy.predict(observation, state, episode_start, deterministic)
+        if self.use_masking and action_masks is None:
+            warnings.warn(
+                "predict was called without action_masks, with which the agent has learnt: it may take what "
+                "the environment does not allow. Pass action_masks=get_action_masks(env); evaluate_policy "
+                "and MaskableEvalCallback of rmt_rl.masking do.",
+                stacklevel=2,
+            )
+        return self.policy.predict(observation, state, episode_start, deterministic, action_masks)
 
     def _excluded_save_params(self) -> list[str]:
         return [*super()._excluded_save_params(), "_memory"]
