@@ -16,14 +16,18 @@ OBSERVATIONS: dict[str, spaces.Space[Any]] = {
     "multi_binary": spaces.MultiBinary(4),
     "image": spaces.Box(0, 255, (36, 36, 3), np.uint8),
     "dict": spaces.Dict({"vector": spaces.Box(-1, 1, (3,), np.float32), "kind": spaces.Discrete(3)}),
+    "dict_image": spaces.Dict(
+        {"image": spaces.Box(0, 255, (36, 36, 1), np.uint8), "flags": spaces.MultiBinary(2)}
+    ),
 }
 ACTIONS: dict[str, spaces.Space[Any]] = {
     "discrete": spaces.Discrete(3),
     "multi_discrete": spaces.MultiDiscrete([3, 2]),
     "multi_binary": spaces.MultiBinary(3),
     "box": spaces.Box(-2, 2, (2,), np.float32),
+    "matrix": spaces.Box(-1, 3, (2, 2), np.float32),
 }
-POLICIES = {"dict": "MultiInputPolicy", "image": "CnnPolicy"}
+POLICIES = {"dict": "MultiInputPolicy", "dict_image": "MultiInputPolicy", "image": "CnnPolicy"}
 
 
 class Noise(gym.Env[Any, Any]):
