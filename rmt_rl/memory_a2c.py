@@ -18,7 +18,7 @@ class MemoryA2C(MemoryOnPolicyAlgorithm, A2C):
     Everything that SB3's ``A2C`` does and takes works as there, RMSprop by default included. Differences:
     ``predict`` returns the memory to pass to the next call; ``train/replay_error`` is logged with every
     update. An update is one step on the whole rollout, so ``n_steps`` bounds how far gradients reach back:
-    SB3's default of 5 is for tasks that ask for little memory.
+    its default is 32 in place of 5, two segments of the default core.
 
     :param policy: "MlpPolicy", "CnnPolicy", "MultiInputPolicy", or a subclass of ``MemoryActorCriticPolicy``
     :param env: environment or id
@@ -35,7 +35,7 @@ class MemoryA2C(MemoryOnPolicyAlgorithm, A2C):
         policy: str | type[MemoryActorCriticPolicy],
         env: GymEnv | str,
         learning_rate: float | Schedule = 7e-4,
-        n_steps: int = 5,
+        n_steps: int = 32,
         *,
         sequence_length: int | None = None,
         **a2c_kwargs: Any,

@@ -174,6 +174,12 @@ def test_callbacks_vecnormalize_and_tensorboard(tmp_path: Path) -> None:
     assert len(evaluate_policy(model, evaluation, 3, warn=False, return_episode_rewards=True)[0]) == 3  # type: ignore[arg-type]
 
 
+def test_default_lengths() -> None:
+    model = MemoryA2C("MlpPolicy", "CartPole-v1")
+    assert model.n_steps == model.sequence_length == model.rollout_buffer.sequence_length == 32
+    assert MemoryA2C("MlpPolicy", "CartPole-v1", n_steps=7).sequence_length == 7
+
+
 @pytest.mark.parametrize(
     ("lengths", "message"),
     [
