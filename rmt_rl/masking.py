@@ -74,7 +74,8 @@ def check_action_masks(masks: Any, space: spaces.Space[Any], n_envs: int) -> Mas
     if len(rows) != n_envs:
         raise ValueError(f"action_masks has {len(rows)} rows for {n_envs} environments")
     for row, flags in enumerate(rows):
-        if len(flags) != sum(values) or not np.isin(flags, (0, 1)).all():
+        are_flags = flags.dtype == np.bool_ or np.isin(flags, (0, 1)).all()
+        if len(flags) != sum(values) or not are_flags:
             raise ValueError(
                 f"the action mask of environment {row} must be {sum(values)} flags (true or false), one for "
                 f"each value of {space}; got {len(flags)} numbers: {flags.tolist()!s:.60}"
