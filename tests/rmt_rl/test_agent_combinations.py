@@ -62,7 +62,8 @@ def agents(draw: st.DrawFn) -> Drawn:
         options["use_rms_prop"] = draw(any_bool)
     else:
         most = N_STEPS * n_envs // sequence_length
-        options["batch_size"] = sequence_length * draw(st.integers(1, most))
+        least = 2 if sequence_length == 1 else 1  # SB3 refuses a minibatch of one step
+        options["batch_size"] = sequence_length * draw(st.integers(least, most))
         options["n_epochs"] = draw(st.integers(1, 2))
         options["clip_range"] = draw(st.sampled_from([0.2, linear]))
         options["clip_range_vf"] = draw(st.sampled_from([None, 0.2, linear]))
