@@ -33,11 +33,18 @@ class MemoryRolloutBuffer(RolloutBuffer):
 
     def reset(self) -> None:
         self._states: list[CoreStates] = []
+        self.action_masks: np.ndarray[Any, Any] | None = None
         super().reset()
 
     def begin_sequences(self, states: CoreStates) -> None:
         """Keep what the environments remember before the step that is added next, the first of a sequence."""
         self._states.append(map_state(lambda leaf: leaf.detach(), states))
+
+    def add_action_masks(self, masks: np.ndarray[Any, Any]) -> None:
+        """Keep what is allowed, (n_envs, A) bool, in the step that is added next."""
+        if self.action_masks is None:
+            self.action_masks = np.ones((self.buffer_size, *masks.shape), bool)
+        self.action_masks[self.pos] = masks
 
     def get(self, batch_size: int | None = None) -> Iterator[Samples]:  # type: ignore[override]
         """Minibatches of whole sequences in random order.
@@ -58,10 +65,12 @@ class MemoryRolloutBuffer(RolloutBuffer):
             row = which[begin : begin + rows]
             # SB3 flattens its arrays so that an environment's steps, and so a sequence's, lie next to each
             # other.
-            samples = self._get_samples((row[:, None] * self.sequence_length + steps).reshape(-1))
+            step = (row[:, None] * self.sequence_length + steps).reshape(-1)
+            samples = self._get_samples(step)
             index = th.from_numpy(row).to(self.device)
             states = map_state(lambda leaf, index=index: leaf[index], self._flat_states)
-            batch: Any = SequenceBatch(samples.observations, states, self._flat_starts[index])
+            masks = None if self._flat_masks is None else self.to_torch(self._flat_masks[step])
+            batch: Any = SequenceBatch(samples.observations, states, self._flat_starts[index], masks)
             yield samples._replace(observations=batch)
 
     def _flatten(self) -> None:
@@ -72,6 +81,8 @@ class MemoryRolloutBuffer(RolloutBuffer):
         self._flat_states = map_state(lambda *parts: th.stack(parts, dim=1).flatten(0, 1), *self._states)
         starts = self.swap_and_flatten(self.episode_starts).reshape(-1, self.sequence_length)
         self._flat_starts = th.from_numpy(starts > 0.5).to(self.device)
+        masks = self.action_masks
+        self._flat_masks = None if masks is None else self.swap_and_flatten(masks)
 
 
 class MemoryDictRolloutBuffer(MemoryRolloutBuffer, DictRolloutBuffer):  # type: ignore[misc]

@@ -7,6 +7,7 @@ from typing import Any, Self
 from stable_baselines3 import PPO
 from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback, Schedule
 
+from rmt_rl.masking import decide_masking
 from rmt_rl.on_policy import MemoryOnPolicyAlgorithm, check_lengths
 from rmt_rl.policies import MemoryActorCriticPolicy
 
@@ -55,8 +56,15 @@ class MemoryPPO(MemoryOnPolicyAlgorithm, PPO):
         tb_log_name: str = "MemoryPPO",
         reset_num_timesteps: bool = True,
         progress_bar: bool = False,
+        use_masking: bool | None = None,
     ) -> Self:
-        """As SB3's."""
+        """As SB3's, with action masks (``rmt_rl.masking``).
+
+        :param use_masking: whether to choose from what the environment's ``action_masks()`` allows; None for
+            yes if it has that method
+        :raises ValueError: if it has not, or its actions cannot be masked
+        """
+        self.use_masking = decide_masking(self.env, use_masking)
         return super().learn(
             total_timesteps, callback, log_interval, tb_log_name, reset_num_timesteps, progress_bar
         )

@@ -19,6 +19,7 @@ from stable_baselines3.common.vec_env import VecEnv
 from rmt_rl.buffers import MemoryDictRolloutBuffer, MemoryRolloutBuffer
 from rmt_rl.checks import check_no_nan, check_observation_space
 from rmt_rl.cores.base import map_state, require_positive
+from rmt_rl.masking import get_action_masks
 from rmt_rl.policies import (
     MemoryActorCriticCnnPolicy,
     MemoryActorCriticPolicy,
@@ -43,7 +44,10 @@ class MemoryOnPolicyAlgorithm(OnPolicyAlgorithm):
     policy: MemoryActorCriticPolicy
     rollout_buffer: MemoryRolloutBuffer
     sequence_length: int
-    batch_size: int
+    batch_size: Any = None
+    """steps of a minibatch; None, as with A2C, where an update takes the whole rollout at once"""
+    use_masking: bool = False
+    """whether the last ``learn`` took the environment's action masks"""
     _memory: CoreStates | None = None
     """what the training environments remember, before their next step"""
 
@@ -72,7 +76,7 @@ class MemoryOnPolicyAlgorithm(OnPolicyAlgorithm):
     ) -> bool:
         """SB3's loop, carrying the memory of every environment along.
 
-        :raises ValueError: if the environment returns a NaN
+        :raises ValueError: if the environment returns a NaN, or masks that do not fit or allow no action
         """
         assert self._last_obs is not None, "no previous observation was provided"
         assert isinstance(rollout_buffer, MemoryRolloutBuffer)
@@ -89,10 +93,17 @@ class MemoryOnPolicyAlgorithm(OnPolicyAlgorithm):
                 self.policy.reset_noise(env.num_envs)
             if n_steps % self.sequence_length == 0:
                 rollout_buffer.begin_sequences(states)
+            action_masks = None
+            if self.use_masking:
+                allowed = get_action_masks(env)
+                rollout_buffer.add_action_masks(allowed)
+                action_masks = th.from_numpy(allowed).to(self.device)
             with th.no_grad():
                 obs_tensor = obs_as_tensor(self._last_obs, self.device)  # type: ignore[arg-type]
                 starts = th.as_tensor(self._last_episode_starts, dtype=th.bool, device=self.device)
-                actions_tensor, values, log_probs, states = self.policy(obs_tensor, states, starts)
+                actions_tensor, values, log_probs, states = self.policy(
+                    obs_tensor, states, starts, action_masks=action_masks
+                )
             actions = actions_tensor.cpu().numpy()
 
             new_obs, rewards, dones, infos = env.step(self._to_env(actions))
@@ -185,8 +196,9 @@ class MemoryOnPolicyAlgorithm(OnPolicyAlgorithm):
         self.policy.set_training_mode(False)
         buffer, worst = self.rollout_buffer, 0.0
         count = buffer.buffer_size * buffer.n_envs // self.sequence_length
+        at_once = None if self.batch_size is None else max(REPLAY_STEPS, self.batch_size)
         with th.no_grad():
-            for data in buffer.sequences(np.arange(count), max(REPLAY_STEPS, self.batch_size)):
+            for data in buffer.sequences(np.arange(count), at_once):
                 is_discrete = isinstance(self.action_space, spaces.Discrete)
                 actions = data.actions.long().flatten() if is_discrete else data.actions
                 _, log_prob, _ = self.policy.evaluate_actions(data.observations, actions)  # type: ignore[arg-type]
@@ -208,22 +220,28 @@ class MemoryOnPolicyAlgorithm(OnPolicyAlgorithm):
         state: MemoryState | None = None,
         episode_start: np.ndarray[Any, Any] | None = None,
         deterministic: bool = False,
+        action_masks: np.ndarray[Any, Any] | None = None,
     ) -> tuple[np.ndarray[Any, Any], MemoryState]:
         """Actions and the memory to pass to the next call: see the policy's ``predict``."""
-        return self.policy.predict(observation, state, episode_start, deterministic)
+        if self.use_masking and action_masks is None:
+            warnings.warn(
+                "predict was called without action_masks, with which the agent has learnt: it may take what "
+                "the environment does not allow. Pass action_masks=get_action_masks(env); evaluate_policy "
+                "and MaskableEvalCallback of rmt_rl.masking do.",
+                stacklevel=2,
+            )
+        return self.policy.predict(observation, state, episode_start, deterministic, action_masks)
 
     def _excluded_save_params(self) -> list[str]:
         return [*super()._excluded_save_params(), "_memory"]
 
 
-def check_lengths(n_steps: int, sequence_length: int, batch_size: int) -> None:
-    """Raise ValueError unless sequences divide the rollout and a minibatch holds whole sequences."""
-    for name, value in (
-        ("n_steps", n_steps),
-        ("sequence_length", sequence_length),
-        ("batch_size", batch_size),
-    ):
-        require_positive(name, value)
+def check_lengths(n_steps: int, sequence_length: int, batch_size: int | None = None) -> None:
+    """Raise ValueError unless sequences divide the rollout and a minibatch, if any, holds whole sequences."""
+    require_positive("n_steps", n_steps)
+    require_positive("sequence_length", sequence_length)
+    if batch_size is not None:
+        require_positive("batch_size", batch_size)
     if n_steps % sequence_length:
         divisors = [d for d in range(1, n_steps + 1) if n_steps % d == 0]
         near = sorted(sorted(divisors, key=lambda d: abs(d - sequence_length))[:4])
@@ -231,7 +249,7 @@ def check_lengths(n_steps: int, sequence_length: int, batch_size: int) -> None:
             f"sequence_length={sequence_length} does not divide n_steps={n_steps}; "
             f"these would: {', '.join(map(str, near))}"
         )
-    if batch_size % sequence_length:
+    if batch_size is not None and batch_size % sequence_length:
         below = batch_size // sequence_length * sequence_length
         fitting = [size for size in (below, below + sequence_length) if size]
         raise ValueError(

@@ -25,6 +25,7 @@ from torch import Tensor
 
 from rmt_rl.checks import check_no_nan, check_observation_space
 from rmt_rl.cores import MemoryCore, make_core
+from rmt_rl.masking import check_action_masks, masked_distribution
 from rmt_rl.states import CoreStates, MemoryState, SequenceBatch
 
 Observation = np.ndarray[Any, Any] | dict[str, np.ndarray[Any, Any]]
@@ -156,33 +157,52 @@ class MemoryActorCriticPolicy(ActorCriticPolicy):
         shields = self.critic_core is None and not self.critic_shapes_memory
         return pi.flatten(0, 1), vf.detach().flatten(0, 1) if shields else vf.flatten(0, 1)
 
+    def _get_action_dist_from_latent(
+        self, latent_pi: Tensor, action_masks: Tensor | None = None
+    ) -> Distribution:
+        """SB3's hook, for actions of which ``action_masks`` (B, A) says what is allowed, None for all."""
+        if action_masks is None:
+            return super()._get_action_dist_from_latent(latent_pi)
+        return masked_distribution(self.action_space, self.action_net(latent_pi), action_masks)
+
     # -- acting
     # --------------------------------------------------------------------------------------------------------
 
     def forward(  # type: ignore[override]
-        self, obs: PyTorchObs, states: CoreStates, episode_starts: Tensor, deterministic: bool = False
+        self,
+        obs: PyTorchObs,
+        states: CoreStates,
+        episode_starts: Tensor,
+        deterministic: bool = False,
+        action_masks: Tensor | None = None,
     ) -> tuple[Tensor, Tensor, Tensor, CoreStates]:
         """One step of every environment.
 
         :param obs: (B, ...)
         :param states: what the last call returned, or ``initial_states``
         :param episode_starts: (B,) bool
+        :param action_masks: (B, A) bool, what is allowed (see ``rmt_rl.masking``); None if everything is
         :return: actions (B, ...), values (B, 1), log-probabilities (B,), the new states
         """
         pi, vf, states = self._remember(obs, states, episode_starts.unsqueeze(1))
         values = self.value_net(self.mlp_extractor.forward_critic(vf))
-        distribution = self._get_action_dist_from_latent(self.mlp_extractor.forward_actor(pi))
+        distribution = self._get_action_dist_from_latent(self.mlp_extractor.forward_actor(pi), action_masks)
         actions = distribution.get_actions(deterministic=deterministic)
         log_prob = distribution.log_prob(actions)
         assert self.action_space.shape is not None
         return actions.reshape((-1, *self.action_space.shape)), values, log_prob, states
 
     def get_distribution(  # type: ignore[override]
-        self, obs: PyTorchObs, states: CoreStates, episode_starts: Tensor
+        self,
+        obs: PyTorchObs,
+        states: CoreStates,
+        episode_starts: Tensor,
+        action_masks: Tensor | None = None,
     ) -> tuple[Distribution, CoreStates]:
         """The distribution of one step's actions (parameters as for ``forward``) and the new states."""
         pi, _, states = self._remember(obs, states, episode_starts.unsqueeze(1))
-        return self._get_action_dist_from_latent(self.mlp_extractor.forward_actor(pi)), states
+        latent = self.mlp_extractor.forward_actor(pi)
+        return self._get_action_dist_from_latent(latent, action_masks), states
 
     def predict_values(  # type: ignore[override]
         self, obs: PyTorchObs, states: CoreStates, episode_starts: Tensor
@@ -197,6 +217,7 @@ class MemoryActorCriticPolicy(ActorCriticPolicy):
         state: MemoryState | None = None,
         episode_start: np.ndarray[Any, Any] | None = None,
         deterministic: bool = False,
+        action_masks: np.ndarray[Any, Any] | None = None,
     ) -> tuple[np.ndarray[Any, Any], MemoryState]:
         """SB3's ``predict``: actions for observations, and the memory to pass to the next call.
 
@@ -204,8 +225,10 @@ class MemoryActorCriticPolicy(ActorCriticPolicy):
         :param state: what the last call returned; None to begin with an empty memory
         :param episode_start: (B,) bool, true where the observation is the first of an episode: the memory
             begins afresh there
-        :raises ValueError: if an observation holds a NaN, or the state is of another core, device or number
-            of environments
+        :param action_masks: (B, A) or, of one environment, (A,) flags of what is allowed, as
+            ``rmt_rl.masking.get_action_masks(env)`` returns; None if everything is
+        :raises ValueError: if an observation holds a NaN, the state is of another core, device or number of
+            environments, or masks do not fit or allow nothing
         :raises TypeError: if the state is nothing that ``predict`` returned
         """
         self.set_training_mode(False)
@@ -229,8 +252,13 @@ class MemoryActorCriticPolicy(ActorCriticPolicy):
         )
         if len(starts) != count:
             raise ValueError(f"episode_start has {len(starts)} entries for {count} observations")
+        masks = None
+        if action_masks is not None:
+            allowed = check_action_masks(action_masks, self.action_space, count)
+            masks = th.from_numpy(allowed).to(self.device)
         with th.no_grad():
-            distribution, states = self.get_distribution(obs, states, th.from_numpy(starts).to(self.device))
+            first = th.from_numpy(starts).to(self.device)
+            distribution, states = self.get_distribution(obs, states, first, masks)
             actions = distribution.get_actions(deterministic=deterministic)
         array = actions.cpu().numpy().reshape((-1, *(self.action_space.shape or ())))
         if isinstance(self.action_space, spaces.Box):
@@ -299,12 +327,12 @@ class MemoryActorCriticPolicy(ActorCriticPolicy):
         :param actions: (B * T, ...), in the order of the observations
         :return: values (B * T, 1), log-probabilities (B * T,), entropies (B * T,) or None
         """
-        observations, states, starts = obs
+        observations, states, starts, masks = obs
         pi, vf = self._features(observations, starts.shape)
         pi = self.core.replay(pi, states[0], starts)
         vf = pi if self.critic_core is None else self.critic_core.replay(vf, states[1], starts)
         pi, vf = self._seen_by_heads(pi, vf)
-        distribution = self._get_action_dist_from_latent(self.mlp_extractor.forward_actor(pi))
+        distribution = self._get_action_dist_from_latent(self.mlp_extractor.forward_actor(pi), masks)
         values = self.value_net(self.mlp_extractor.forward_critic(vf))
         return values, distribution.log_prob(actions), distribution.entropy()
 

@@ -25,6 +25,8 @@ class SequenceBatch(NamedTuple):
     """what the cores remembered before the first step of every sequence; every leaf (B, ...)"""
     episode_starts: Tensor
     """(B, T) bool"""
+    action_masks: Tensor | None = None
+    """(B * T, A) bool, true for what was allowed; None if all was"""
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
+from stable_baselines3.common.monitor import Monitor
 
 OBSERVATIONS: dict[str, spaces.Space[Any]] = {
     "box": spaces.Box(-1, 1, (3,), np.float32),
@@ -15,14 +16,18 @@ OBSERVATIONS: dict[str, spaces.Space[Any]] = {
     "multi_binary": spaces.MultiBinary(4),
     "image": spaces.Box(0, 255, (36, 36, 3), np.uint8),
     "dict": spaces.Dict({"vector": spaces.Box(-1, 1, (3,), np.float32), "kind": spaces.Discrete(3)}),
+    "dict_image": spaces.Dict(
+        {"image": spaces.Box(0, 255, (36, 36, 1), np.uint8), "flags": spaces.MultiBinary(2)}
+    ),
 }
 ACTIONS: dict[str, spaces.Space[Any]] = {
     "discrete": spaces.Discrete(3),
     "multi_discrete": spaces.MultiDiscrete([3, 2]),
     "multi_binary": spaces.MultiBinary(3),
     "box": spaces.Box(-2, 2, (2,), np.float32),
+    "matrix": spaces.Box(-1, 3, (2, 2), np.float32),
 }
-POLICIES = {"dict": "MultiInputPolicy", "image": "CnnPolicy"}
+POLICIES = {"dict": "MultiInputPolicy", "dict_image": "MultiInputPolicy", "image": "CnnPolicy"}
 
 
 class Noise(gym.Env[Any, Any]):
@@ -59,6 +64,52 @@ class Noise(gym.Env[Any, Any]):
             over and cut,
             {},
         )
+
+
+class Masked(Noise):
+    """Allows at each step some values at random, one of every component at least; refuses all others."""
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        self._draw_masks()
+        return super().reset(seed=seed, options=options)
+
+    def _draw_masks(self) -> None:
+        self.allowed = []
+        for n in value_counts(self.action_space):
+            mask = self.random.random(n) < 0.4
+            mask[self.random.integers(n)] = True
+            self.allowed.append(mask)
+
+    def action_masks(self) -> np.ndarray[Any, Any]:
+        return np.concatenate(self.allowed)
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        for mask, value in zip(self.allowed, np.ravel(action), strict=True):
+            assert mask[int(value)], f"{action} is not allowed by {self.allowed}"
+        result = super().step(action)
+        self._draw_masks()
+        return result
+
+
+class AllowsOneByOne(gym.Wrapper[Any, Any, Any, Any]):
+    """The masks come from a wrapper and as a list."""
+
+    def action_masks(self) -> list[bool]:
+        return self.env.unwrapped.allowed[0].tolist()  # type: ignore[attr-defined, no-any-return]
+
+
+def wrapped_world() -> gym.Env[Any, Any]:
+    """A masked world whose masks a wrapper has to be asked for."""
+    return Monitor(AllowsOneByOne(Masked()))
+
+
+def value_counts(space: Any) -> list[int]:
+    """How many values each component of an action has."""
+    if isinstance(space, spaces.Discrete):
+        return [int(space.n)]
+    return [2] * space.n if isinstance(space, spaces.MultiBinary) else space.nvec.tolist()  # type: ignore[no-any-return]
 
 
 class Broken(Noise):
