@@ -14,6 +14,8 @@ from agents.evaluation import Result
 from agents.levels import Level, format_level, parse_level
 
 CONSOLE = Console(highlight=False)
+WIDE = Console(highlight=False, width=110)
+"""for tables that would not fit into the 80 columns of a pipe"""
 ERRORS = Console(stderr=True, highlight=False)
 
 Arguments = TypeVar("Arguments")

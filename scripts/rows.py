@@ -27,6 +27,13 @@ def write(file: Path, rows: list[Row], order: Sequence[str]) -> None:
     os.replace(draft, file)
 
 
+def put(file: Path, rows: list[Row], order: Sequence[str]) -> None:
+    """Add rows; they replace those whose fields ``order`` are the same, and leave all others."""
+    new = {tuple(row[name] for name in order) for row in rows}
+    kept = [row for row in read(file) if tuple(row.get(name) for name in order) not in new]
+    write(file, [*kept, *rows], order)
+
+
 def measure_missing(
     file: Path,
     work: Callable[..., Row],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 from pathlib import Path
 
@@ -13,8 +12,7 @@ from PIL import Image
 
 from agents.training import train as train_recipe
 from envs.recall.tasks import make_task
-from rmt_rl import CORES
-from scripts import benchmark_envs, benchmark_speed, capacity, inspect_memory, rows
+from scripts import benchmark_envs, capacity, inspect_memory, rows
 from tests.agents.helpers import tiny
 
 
@@ -28,12 +26,15 @@ def test_rows_are_kept_in_order_and_whole(tmp_path: Path) -> None:
     assert [path.name for path in file.parent.iterdir()] == ["rows.json"]
 
 
-@pytest.mark.parametrize("core", CORES)
-def test_cores_are_compared_at_one_size(core: str) -> None:
-    options = benchmark_speed.core_kwargs(core, 32, 2, 8)
-    assert options["width"] == 32 and options["layers"] == (1 if core in ("gru", "lstm") else 2)
-    has_segments = "segment_length" in inspect.signature(CORES[core]).parameters
-    assert options.get("segment_length") == (8 if has_segments else None)
+def test_a_row_measured_again_is_replaced(tmp_path: Path) -> None:
+    file = tmp_path / "rows.json"
+    rows.put(file, [dict(core="b", seed=1, value=1), dict(core="a", seed=1, value=2)], ("core", "seed"))
+    rows.put(file, [dict(core="b", seed=1, value=3), dict(core="b", seed=0, value=4)], ("core", "seed"))
+    assert [(row["core"], row["seed"], row["value"]) for row in rows.read(file)] == [
+        ("a", 1, 2),
+        ("b", 0, 4),
+        ("b", 1, 3),
+    ]
 
 
 def test_environments_are_timed(capsys: pytest.CaptureFixture[str]) -> None:
