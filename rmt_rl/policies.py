@@ -111,6 +111,12 @@ class MemoryActorCriticPolicy(ActorCriticPolicy):
                 core.check_description(state_dict.get(f"{name}._extra_state"))
         return super().load_state_dict(state_dict, strict=strict, assign=assign)
 
+    @property
+    def device(self) -> th.device:
+        """As SB3's, which goes through all parameters, several times a step."""
+        value_net = self._modules.get("value_net")
+        return super().device if value_net is None else value_net.weight.device  # type: ignore[return-value]
+
     # -- the memory
     # ----------------------------------------------------------------------------------------------------
 
@@ -231,7 +237,8 @@ class MemoryActorCriticPolicy(ActorCriticPolicy):
             environments, or masks do not fit or allow nothing
         :raises TypeError: if the state is nothing that ``predict`` returned
         """
-        self.set_training_mode(False)
+        if self.training:  # to ask costs less than to tell every module again
+            self.set_training_mode(False)
         if isinstance(observation, tuple):
             raise ValueError(
                 "observation is a tuple: Gymnasium's reset returns (observation, info), "
