@@ -18,7 +18,10 @@ FOLDERS = PACKAGES | {"tests"}
 OPTIONAL_FOLDERS = {"results"}
 
 LIBRARY_MAY_IMPORT = {"rmt_rl", "torch", "numpy", "gymnasium", "stable_baselines3"}
-OPTIONAL = {"rmt_rl/weights.py": {"safetensors"}}  # extras, imported when they are needed
+OPTIONAL = {  # extras, imported when they are needed
+    "rmt_rl/weights.py": {"safetensors"},
+    "rmt_rl/export.py": {"onnxruntime"},
+}
 ENVS_MAY_IMPORT = {"envs", "numpy", "gymnasium", "minigrid"}
 OTHERS_GYMS = {"popgym", "memory_gym", "pygame"}  # adapted in envs/gyms/ and nowhere else
 

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from rmt_rl.cores.base import MemoryCore, require_positive
+from rmt_rl.cores.base import MemoryCore, expand_rows, require_positive
 from rmt_rl.cores.blocks import Block, RelativePositions, hide, make_blocks
 from rmt_rl.cores.segments import alike, find_spans, invert, pick, step_slots, to_device
 
@@ -109,8 +109,7 @@ class TransformerXL(MemoryCore[XLState]):
 
     def _select(self, state: XLState, fresh: Tensor) -> XLState:
         """Empty the cache of the rows that begin an episode."""
-        rows = fresh.nonzero().squeeze(1)
-        keys, values = (leaf.detach().index_fill(0, rows, 0.0) for leaf in state[:2])
+        keys, values = (leaf.detach().masked_fill(expand_rows(fresh, leaf), 0.0) for leaf in state[:2])
         return XLState(keys, values, state.filled.masked_fill(fresh, 0))
 
     def _run(
