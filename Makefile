@@ -7,7 +7,7 @@ DEMO_ARGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-EXTRAS := bench,dev,envs,popgym,train
+EXTRAS := bench,dev,envs,export,popgym,train,weights
 MEMORY_GYM := requirements-memory-gym.txt
 # One torch thread for each pytest worker: more of them only fight over the cores.
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS)

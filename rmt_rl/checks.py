@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
+from torch.distributions import Distribution
 
 ENCODABLE = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 
@@ -44,3 +47,14 @@ def check_observation_space(space: spaces.Space[Any]) -> None:
             "MultiBinary or a flat Dict of these (drop the part with a wrapper, or flatten it with "
             "gymnasium.wrappers.FlattenObservation)"
         )
+
+
+@contextmanager
+def unchecked_distributions() -> Iterator[None]:
+    """Within, torch's distributions do not look at the values of their parameters, which may have none."""
+    before = Distribution._validate_args
+    Distribution.set_default_validate_args(False)
+    try:
+        yield
+    finally:
+        Distribution.set_default_validate_args(before)

@@ -52,7 +52,7 @@ class IdEmbedding(nn.Module):
         counts = torch.as_tensor(id_counts.astype(np.int64)).flatten()
         self.n_active = len(counts)
         self.register_buffer("offsets", counts.cumsum(0) - counts, persistent=False)
-        self.weight = nn.Parameter(torch.empty(int(counts.sum()), features_dim))
+        self.weight = nn.Parameter(torch.empty(int(id_counts.sum()), features_dim))
 
     def forward(self, ids: Tensor) -> Tensor:
         """Map ids (B, ...), of any dtype and each within its entry's range, to (B, features_dim)."""
@@ -72,11 +72,12 @@ class IdPresence(nn.Module):
     def __init__(self, id_counts: npt.NDArray[np.integer[Any]], features_dim: int) -> None:
         """Take how many ids each entry has, as an array of the grid's shape (height, width, channels)."""
         super().__init__()
-        counts = torch.as_tensor(id_counts.astype(np.int64)).flatten(0, -2).amax(0)
+        most = id_counts.astype(np.int64).reshape(-1, id_counts.shape[-1]).max(axis=0)
+        counts = torch.as_tensor(most)
         # Of a picture's channels, a few ids each are present at a time.
         self.n_active = 2 * len(counts)
         self.register_buffer("offsets", counts.cumsum(0) - counts, persistent=False)
-        self.weight = nn.Parameter(torch.empty(int(counts.sum()), features_dim))
+        self.weight = nn.Parameter(torch.empty(int(most.sum()), features_dim))
 
     def forward(self, ids: Tensor) -> Tensor:
         """Map ids (B, height, width, channels) to (B, features_dim)."""

@@ -26,6 +26,7 @@ from rmt_rl.policies import (
     MemoryMultiInputActorCriticPolicy,
     Observation,
 )
+from rmt_rl.saving import SavingAlgorithm
 from rmt_rl.states import CoreStates, MemoryState
 
 REPLAY_TOLERANCE = 1e-3
@@ -33,7 +34,7 @@ REPLAY_STEPS = 1024
 """steps that are replayed at once to check them, at least: without gradients they take little memory"""
 
 
-class MemoryOnPolicyAlgorithm(OnPolicyAlgorithm):
+class MemoryOnPolicyAlgorithm(SavingAlgorithm):
     """To be put in front of SB3's PPO or A2C: their ``learn`` and ``train`` work on sequences unchanged."""
 
     policy_aliases: ClassVar[dict[str, type[BasePolicy]]] = {

@@ -7,6 +7,7 @@ The core stands between SB3's features extractor and its ``net_arch`` heads; eve
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -135,21 +136,26 @@ class MemoryActorCriticPolicy(ActorCriticPolicy):
             )
 
     def _remember(
-        self, observations: PyTorchObs, states: CoreStates, episode_starts: Tensor
+        self,
+        observations: PyTorchObs,
+        states: CoreStates,
+        episode_starts: Tensor,
+        run: Callable[..., tuple[Tensor, Any]] = MemoryCore.__call__,
     ) -> tuple[Tensor, Tensor, CoreStates]:
         """Run T steps of B rows through the memory.
 
         :param observations: (B * T, ...)
         :param episode_starts: (B, T) bool
+        :param run: what to call of the cores
         :return: what the actor's and the critic's heads see, each (B * T, D), and the states after the last
             step
         """
         shape = episode_starts.shape
         pi_features, vf_features = self._features(observations, shape)
-        pi, state = self.core(pi_features, states[0], episode_starts)
+        pi, state = run(self.core, pi_features, states[0], episode_starts)
         if self.critic_core is None:
             return *self._seen_by_heads(pi, pi), (state,)
-        vf, critic_state = self.critic_core(vf_features, states[1], episode_starts)
+        vf, critic_state = run(self.critic_core, vf_features, states[1], episode_starts)
         return *self._seen_by_heads(pi, vf), (state, critic_state)
 
     def _features(self, observations: PyTorchObs, shape: th.Size) -> tuple[Tensor, Tensor]:

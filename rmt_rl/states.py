@@ -31,7 +31,10 @@ class SequenceBatch(NamedTuple):
 
 @dataclass(frozen=True)
 class MemoryState:
-    """Opaque: pass what ``predict`` returned to the next ``predict``. Can be pickled."""
+    """Opaque: pass what ``predict`` returned to the next ``predict``.
+
+    It can be pickled; for a machine without its device, pickle ``state.to("cpu")``.
+    """
 
     core: str
     """description of the core that it belongs to"""

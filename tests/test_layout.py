@@ -18,6 +18,10 @@ FOLDERS = PACKAGES | {"tests"}
 OPTIONAL_FOLDERS = {"results"}
 
 LIBRARY_MAY_IMPORT = {"rmt_rl", "torch", "numpy", "gymnasium", "stable_baselines3"}
+OPTIONAL = {  # extras, imported when they are needed
+    "rmt_rl/weights.py": {"safetensors"},
+    "rmt_rl/export.py": {"onnxruntime"},
+}
 ENVS_MAY_IMPORT = {"envs", "numpy", "gymnasium", "minigrid"}
 OTHERS_GYMS = {"popgym", "memory_gym", "pygame"}  # adapted in envs/gyms/ and nowhere else
 
@@ -44,7 +48,7 @@ def allowed(file: Path, module: str) -> bool:
         return True
     match file.parts[0]:
         case "rmt_rl":
-            return module in LIBRARY_MAY_IMPORT
+            return module in LIBRARY_MAY_IMPORT | OPTIONAL.get(file.as_posix(), set())
         case "envs":
             sb3_face = file.name.startswith(("sb3", "vec_sb3")) and module == "stable_baselines3"
             others_gym = file.parts[:2] == ("envs", "gyms") and module in OTHERS_GYMS
@@ -83,6 +87,7 @@ def test_no_forbidden_arrow() -> None:
         ("rmt_rl/callbacks.py", "if TYPE_CHECKING:\n    import scripts.train as train"),
         ("rmt_rl/callbacks.py", "import importlib\nimportlib.import_module('envs.recall')"),
         ("rmt_rl/features.py", "import minigrid"),
+        ("rmt_rl/policies.py", "import safetensors"),
         ("envs/recall/base.py", "import torch.nn as nn"),
         ("envs/recall/base.py", "from rmt_rl import make_core"),
         ("envs/recall/base.py", "from stable_baselines3.common.vec_env import VecEnv"),
@@ -106,6 +111,7 @@ def test_checker_finds(file: str, source: str) -> None:
         ("rmt_rl/policies.py", "import torch\nfrom stable_baselines3 import PPO\nfrom . import buffers"),
         ("rmt_rl/cores/rmt.py", "from rmt_rl.cores.base import MemoryCore\nfrom ..features import envs"),
         ("rmt_rl/callbacks.py", '"""See `import envs`."""\nvalue = "import envs"'),
+        ("rmt_rl/weights.py", "def late():\n    import safetensors.torch"),
         ("envs/recall/sb3_vec.py", "from stable_baselines3.common.vec_env import VecEnv\nimport numpy"),
         ("envs/recall/vec_sb3.py", "import stable_baselines3"),
         ("envs/gyms/popgym.py", "def load():\n    import popgym"),
@@ -115,6 +121,14 @@ def test_checker_finds(file: str, source: str) -> None:
 )
 def test_checker_lets_pass(file: str, source: str) -> None:
     assert forbidden_imports(Path(file), source) == []
+
+
+@pytest.mark.parametrize("file", OPTIONAL)
+def test_extras_are_imported_late(file: str) -> None:
+    """`import rmt_rl` works without them."""
+    tree = ast.parse((ROOT / file).read_text("utf-8"))
+    early = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+    assert not OPTIONAL[file] & {name for _, name in imported_modules(ast.unparse(early))}
 
 
 def test_top_level_folders() -> None:

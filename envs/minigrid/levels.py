@@ -128,6 +128,10 @@ class LevelledEnv(gym.Env[Any, Any]):
         """The best action in the environment being played, if it tells."""
         return self.playing.get_wrapper_attr("optimal_action")()
 
+    def informed_action(self) -> Any:
+        """The best action of one who knows what the episode has shown, if the environment tells."""
+        return self.playing.get_wrapper_attr("informed_action")()
+
     def render(self) -> Any:
         """Render the environment being played."""
         return self.playing.render()

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import gymnasium as gym
 from minigrid.envs.memory import MemoryEnv
 
 from envs.minigrid.levels import LevelledEnv
+from envs.minigrid.oracle import clues_of, sees, way_to_see
+from envs.minigrid.search import Cell
 from envs.minigrid.wrappers import MiniGridIds, check_max_steps, check_view_size
 
 MEMORY_LEVELS: dict[str, dict[str, Any]] = {
@@ -74,6 +76,18 @@ class MemoryTask(MiniGridIds):
             render_mode=render_mode,
         )
         super().__init__(env, level=level, **wrapper)
+        self._unseen: list[frozenset[Cell]] = []
+
+    def informed_action(self) -> int:
+        """The best action of one who knows what this episode has shown; to be asked at every step of it.
+
+        It looks for the cue first, then for an object at the fork, then goes to the right arm.
+        """
+        task = cast(MemoryEnv, self.unwrapped)
+        if task.step_count == 0:
+            self._unseen = clues_of(task)
+        self._unseen = [cells for cells in self._unseen if not sees(task, cells)]
+        return way_to_see(task, self._unseen[0])[0] if self._unseen else self.optimal_action()
 
 
 class MemoryCurriculum(LevelledEnv):

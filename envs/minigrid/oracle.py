@@ -1,4 +1,4 @@
-"""Scripted policies of MiniGrid's memory tasks: they know the answer, or act as if another one were right."""
+"""Scripted policies of MiniGrid's memory tasks: they know the answer, suppose another, or look for it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from functools import partial
 from typing import Any
 
 import gymnasium as gym
+import numpy as np
+from minigrid.core.constants import OBJECT_TO_IDX
 from minigrid.envs.memory import MemoryEnv
 
 from envs.minigrid.levels import LevelledEnv
@@ -54,6 +56,38 @@ def optimal_way(env: gym.Env[Any, Any], answer: Answer | None = None) -> list[in
 def optimal_action(env: gym.Env[Any, Any], answer: Answer | None = None) -> int:
     """First action of `optimal_way`."""
     return optimal_way(env, answer)[0]
+
+
+def clues_of(task: MemoryEnv) -> list[frozenset[Cell]]:
+    """What must have been seen to know the answer, one cell of each set: the cue, an object at the fork."""
+    middle, fork = task.height // 2, task.success_pos[0]
+    return [frozenset({(1, middle - 1)}), frozenset({(fork, middle - 2), (fork, middle + 2)})]
+
+
+def sees(task: MemoryEnv, cells: frozenset[Cell]) -> bool:
+    """Whether the agent sees one of these cells from where it is."""
+    image = task.gen_obs()["image"]  # type: ignore[no-untyped-call]
+    for cell in cells:
+        place, thing = task.relative_coords(*cell), task.grid.get(*cell)  # type: ignore[no-untyped-call]
+        if place is not None and thing is not None and image[place][0] == OBJECT_TO_IDX[thing.type]:
+            return True
+    return False
+
+
+def way_to_see(task: MemoryEnv, cells: frozenset[Cell]) -> list[int]:
+    """Actions of a shortest way to a pose from which the agent sees one of these cells."""
+    start = (int(task.agent_pos[0]), int(task.agent_pos[1]), int(task.agent_dir))
+
+    def arrived(pose: Pose) -> bool:
+        task.agent_pos, task.agent_dir = np.array(pose[:2]), pose[2]
+        return sees(task, cells)
+
+    try:
+        way = shortest_way(task.grid, start, arrived, frozenset({task.success_pos, task.failure_pos}))
+    finally:
+        task.agent_pos, task.agent_dir = np.array(start[:2]), start[2]
+    assert way is not None, "every object can be seen"
+    return way
 
 
 def _faces(cell: Cell, pose: Pose) -> bool:

@@ -19,6 +19,7 @@ from envs.recall.contract import Finished, Observations
 from envs.recall.faces import action_space, check_options, check_render_mode, observation_space
 from envs.recall.hashing import Ints
 from envs.recall.parameters import Level, UnknownAttributeError
+from envs.recall.scripted import ScriptedPolicy
 from envs.recall.tasks import make_task
 
 __all__ = ["RecallVecEnv", "VecEnv", "make_monitored_vec", "make_recall_vec"]
@@ -111,6 +112,10 @@ class RecallVecEnv(VecEnv):
     def advance(self, n: int) -> Observations:
         """Play `n` steps whose actions have no effect; observations (N, n, D), see `BatchedTask.advance`."""
         return self.task.advance(n)
+
+    def scripted_policy(self, remember: bool = True) -> ScriptedPolicy[Any]:
+        """The best policy that sees observations only, with or without memory."""
+        return self.task.policy_class(self.task, remember)
 
     def set_levels(self, levels: Sequence[Level], probabilities: Sequence[float] | None = None) -> None:
         """Draw the level of each later episode from these; see `BatchedTask.set_levels`."""

@@ -150,7 +150,7 @@ class ARMT(SegmentedCore):
         return self.nothing
 
     def writing(self, memory: Tensor) -> Tensor:
-        return self.memory_token.expand(len(memory), -1, -1)
+        return self.memory_token.expand(memory.shape[0], -1, -1)
 
     def recall(self, layer: int, x: Tensor, memory: Tensor) -> Tensor:
         return x + self._of_layer(layer).recall(x, memory)

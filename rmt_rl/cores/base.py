@@ -68,6 +68,14 @@ class MemoryCore(nn.Module, ABC, Generic[StateT]):
         """
         return self(inputs, state, episode_starts)[0]  # type: ignore[no-any-return]
 
+    def step(self, inputs: Tensor, state: StateT, episode_starts: Tensor) -> tuple[Tensor, StateT]:
+        """``forward`` for T = 1, without gradient and without a branch that hangs on values: one graph.
+
+        That is what exporters and compilers can take (``rmt_rl/export.py``). Cores that spare work where only
+        some rows need it say here how to do it for all of them and select.
+        """
+        return self(inputs, state, episode_starts)  # type: ignore[no-any-return]
+
     def describe(self) -> str:
         """One line that tells cores apart: those with equal descriptions can exchange weights and states."""
         return f"{type(self).__name__}(input_dim={self.input_dim}, {self.extra_repr()})"

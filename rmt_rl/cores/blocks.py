@@ -110,8 +110,8 @@ class Block(nn.Module):
         """
         if self.persistent is not None:
             _, persistent_key, persistent_value = self.project(self.persistent.unsqueeze(0))
-            key = torch.cat([persistent_key.expand(len(key), -1, -1, -1), key], dim=2)
-            value = torch.cat([persistent_value.expand(len(value), -1, -1, -1), value], dim=2)
+            key = torch.cat([persistent_key.expand(key.shape[0], -1, -1, -1), key], dim=2)
+            value = torch.cat([persistent_value.expand(value.shape[0], -1, -1, -1), value], dim=2)
             mask = None if mask is None else F.pad(mask, (len(self.persistent), 0))
         if self.observer is not None:
             self.observer(query, key, mask)

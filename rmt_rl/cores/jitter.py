@@ -7,7 +7,7 @@ of S steps, as an agent has them that is not in training.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -43,13 +43,17 @@ class Jitter(NamedTuple):
 
     def lengths(self, draw: Tensor) -> Tensor:
         """How long the segments with these numbers are when full."""
-        return torch.from_numpy(self._lengths(draw.cpu().numpy())).to(draw.device)
+        return torch.where(draw == 0, self.segment_length, self._drawn(draw))
 
     def _lengths(self, draw: Ints) -> Ints:
+        return np.where(draw == 0, self.segment_length, self._drawn(draw))
+
+    def _drawn(self, draw: Any) -> Any:
+        """Lengths from numbers, both as an array or both as a tensor."""
         high = (draw >> _SHIFT) & (2**_BITS - 1)
         # The product has at most 31 + 31 bits.
         offset = (high * (2 * self.spread + 1)) >> _BITS
-        return np.where(draw == 0, self.segment_length, self.segment_length - self.spread + offset)
+        return self.segment_length - self.spread + offset
 
     def segments(self, starts: Bools, position: Ints, draw: Ints) -> tuple[Ints, Ints, Ints]:
         """(B, T) each: the slot of every step in its segment, the segment's depth, and its number.

@@ -113,7 +113,7 @@ class RMTEncoder(MemoryCore[EncoderState]):
             end = to_device(group.slot + group.length, inputs)
             steps = torch.where((place < end[:, None]).unsqueeze(-1), steps, 0.0)
             segment, slot = (to_device(i, inputs) for i in np.nonzero(index < rows * length))
-            output, after = self._prefixes(memory[segment], steps[segment], slot)
+            output, after = self._prefixes(memory[segment], steps[segment], slot, int(slot.max()) + 1)
             outputs.append(output)
             sources.append(index[index < rows * length])
             last = to_device(np.flatnonzero(group.last), inputs)
@@ -131,28 +131,45 @@ class RMTEncoder(MemoryCore[EncoderState]):
         end_state = EncoderState(*(torch.cat(leaves)[order] for leaves in zip(*ends, strict=True)))
         return torch.cat(outputs)[inverse].view(rows, length, -1), end_state
 
-    def _open(self, state: EncoderState, starts: Tensor) -> EncoderState:
-        """The state that consumes the next step: reset where an episode starts, the due writes made."""
+    @torch.no_grad()
+    def step(
+        self, inputs: Tensor, state: EncoderState, episode_starts: Tensor
+    ) -> tuple[Tensor, EncoderState]:
+        every = torch.arange(inputs.shape[0], device=inputs.device)
+        memory, steps, position = self._open(state, episode_starts[:, 0], every)
+        here = torch.arange(self.segment_length, device=inputs.device) == position[:, None]
+        encoded = self.encode(inputs) + self.slot
+        steps = torch.where(here.unsqueeze(-1), encoded, steps)
+        output, _ = self._prefixes(memory, steps, position, self.segment_length)
+        return output.unsqueeze(1), EncoderState(memory, steps, position + 1)
+
+    def _open(self, state: EncoderState, starts: Tensor, rows: Tensor | None = None) -> EncoderState:
+        """The state that consumes the next step: reset where an episode starts, the due writes made.
+
+        :param rows: (G,) those to compute writes for, whether due or not; by default where they are due
+        """
         due = ~starts & (state.position == self.segment_length)
         memory = torch.where(expand_rows(starts, state.memory), self.initial_memory, state.memory)
-        rows = due.nonzero().squeeze(1)
-        if len(rows):
-            slot = state.position[rows] - 1
-            after = self.handover(memory[rows], self._prefixes(memory[rows], state.steps[rows], slot)[1])
-            memory = memory.index_copy(0, rows, after if self.bptt_segments is None else after.detach())
+        rows = due.nonzero().squeeze(1) if rows is None else rows
+        if rows.shape[0] > 0:
+            before, slot = memory[rows], torch.full_like(rows, self.segment_length - 1)
+            _, whole = self._prefixes(before, state.steps[rows], slot, self.segment_length)
+            after = self.handover(before, whole)
+            after = after if self.bptt_segments is None else after.detach()
+            memory = memory.index_copy(0, rows, torch.where(expand_rows(due[rows], after), after, before))
         opening = starts | due
         steps = state.steps.masked_fill(expand_rows(opening, state.steps), 0.0)
         return EncoderState(memory, steps, state.position.masked_fill(opening, 0))
 
-    def _prefixes(self, memory: Tensor, steps: Tensor, slot: Tensor) -> tuple[Tensor, Tensor]:
+    def _prefixes(self, memory: Tensor, steps: Tensor, slot: Tensor, longest: int) -> tuple[Tensor, Tensor]:
         """Run the encoder on prefixes.
 
         :param memory: (n, M, D)
         :param steps: (n, S, D)
         :param slot: (n,) the last step that each prefix has
+        :param longest: how many steps the longest prefix has, or more
         :return: the outputs at those steps (n, D) and at the memory (n, M, D)
         """
-        longest = int(slot.max()) + 1
         place = torch.arange(longest, device=slot.device)
         has = place <= slot[:, None]
         # Later steps are taken out, not only hidden: a NaN among them must not reach earlier outputs.
@@ -162,5 +179,5 @@ class RMTEncoder(MemoryCore[EncoderState]):
         for block in self.blocks:
             query, key, value = block.project(z)
             z = block.attend(z, query, key, value, mask)
-        every = torch.arange(len(slot), device=slot.device)
+        every = torch.arange(slot.shape[0], device=slot.device)
         return self.norm(z[every, self.memory_tokens + slot]), self.norm(z[:, : self.memory_tokens])

@@ -161,7 +161,7 @@ class SegmentedCore(MemoryCore[SegmentedState]):
         self.check_call(inputs, state, episode_starts)
         state = self._open(state, episode_starts[:, 0])
         if inputs.shape[1] == 1 and not torch.is_grad_enabled():
-            return self._act(inputs, state)
+            return self._act(inputs, state, (state.position == 0).nonzero().squeeze(1))
         outputs, after = unroll(self, inputs, state, episode_starts, wants_state=True)
         assert after is not None
         return outputs, SegmentedState(*after)
@@ -171,26 +171,39 @@ class SegmentedCore(MemoryCore[SegmentedState]):
         state = self._open(state, episode_starts[:, 0])
         return unroll(self, inputs, state, episode_starts, wants_state=False)[0]
 
+    @torch.no_grad()
+    def step(
+        self, inputs: Tensor, state: SegmentedState, episode_starts: Tensor
+    ) -> tuple[Tensor, SegmentedState]:
+        every = torch.arange(inputs.shape[0], device=inputs.device)
+        return self._act(inputs, self._open(state, episode_starts[:, 0], every), every)
+
     # -- opening a segment -----------------------------------------------------------------------------------
 
-    def _open(self, state: SegmentedState, starts: Tensor) -> SegmentedState:
+    def _open(self, state: SegmentedState, starts: Tensor, rows: Tensor | None = None) -> SegmentedState:
         """The state that consumes the next step: reset where an episode starts, the due writes made.
 
         At position 0 the cache's read block and steps are still those of the segment before.
+
+        :param rows: (G,) those to compute writes for, whether due or not; by default where they are due
         """
         full = self.segment_length if self.jitter is None else self.jitter.lengths(state.draw)
         due = ~starts & (state.position == full)
         memory = torch.where(expand_rows(starts, state.memory), self.first_memory(), state.memory)
         cache, window = state.cache, state.window.masked_fill(starts, 0)
-        rows = due.nonzero().squeeze(1)
-        if len(rows):
-            old, existing, length = cache[rows], window[rows], state.position[rows]
-            after = self._write(memory[rows], old, length, existing)
-            memory = memory.index_copy(0, rows, after if self.bptt_segments is None else after.detach())
+        rows = due.nonzero().squeeze(1) if rows is None else rows
+        if rows.shape[0] > 0:
+            written = due[rows]
+            before, old, existing, length = memory[rows], cache[rows], window[rows], state.position[rows]
+            after = self._write(before, old, length, existing)
+            after = after if self.bptt_segments is None else after.detach()
+            memory = memory.index_copy(0, rows, torch.where(expand_rows(written, after), after, before))
             if self.memory_length:
                 recent = self._recent(old, length).detach()
-                cache = cache.index_copy(0, rows, F.pad(recent, (0, 0, self.read_tokens, self.sizes.steps)))
-                window = window.index_copy(0, rows, self.window_after(existing, length))
+                recent = F.pad(recent, (0, 0, self.read_tokens, self.sizes.steps))
+                cache = cache.index_copy(0, rows, torch.where(expand_rows(written, old), recent, old))
+                wider = self.window_after(existing, length)
+                window = window.index_copy(0, rows, torch.where(written, wider, existing))
         opening = starts | due
         position = state.position.masked_fill(opening, 0)
         draw = state.draw
@@ -224,18 +237,22 @@ class SegmentedCore(MemoryCore[SegmentedState]):
 
     # -- one step --------------------------------------------------------------------------------------------
 
-    def _act(self, inputs: Tensor, state: SegmentedState) -> tuple[Tensor, SegmentedState]:
-        """One step for every row, from the cache; where a segment opens, the read block with it."""
+    def _act(self, inputs: Tensor, state: SegmentedState, opened: Tensor) -> tuple[Tensor, SegmentedState]:
+        """One step for every row, from the cache; where a segment opens, the read block with it.
+
+        :param opened: (G,) the rows whose segment opens, or more: elsewhere, what is cached is computed again
+        """
         memory, cache, position, window, draw = state
-        rows, read, width = len(position), self.read_tokens, self.output_dim
+        rows, read, width = position.shape[0], self.read_tokens, self.output_dim
         cache = cache.clone()
         z = self.encode(inputs.squeeze(1)) + self.slot.index_select(0, position)
-        opened = (position == 0).nonzero().squeeze(1)
-        if len(opened):
+        opens = opened.shape[0] > 0
+        reads = opens and read > 0
+        if opens:
             empty = self.empty(position, window)[opened]
             cache[opened] = cache[opened].masked_fill(empty[:, None, :, None], 0.0)
+        if reads:
             z = torch.cat([z, self.reading(memory[opened]).flatten(0, 1)])
-        reads = len(z) > rows
         every = torch.arange(rows, device=z.device)
         place = read + self.memory_length + position
         visible = self.visible_to_step(cache, position, window)
@@ -246,7 +263,7 @@ class SegmentedCore(MemoryCore[SegmentedState]):
             own = block.tokens(z)
             cache[every, layer, place] = own[:rows, width:]
             if reads:
-                of_block = own[rows:].view(len(opened), read, 3 * width)
+                of_block = own[rows:].view(-1, read, 3 * width)
                 cache[opened, layer, :read] = of_block[..., width:]
             (query,), (key, value) = block.split(own[:rows, None, :width]), block.split(cache[:, layer])
             mask = self.step_mask(block, query, visible, position)
@@ -255,7 +272,7 @@ class SegmentedCore(MemoryCore[SegmentedState]):
             if reads and layer + 1 < len(self.blocks):
                 query, key, value = block.split(of_block)
                 found = torch.cat([found, block.look(self.content(query), key, value).flatten(0, 1)])
-            z = block.update(z[: len(found)], found)
+            z = block.update(z[: found.shape[0]], found)
         return self.norm(z).unsqueeze(1), SegmentedState(memory, cache, position + 1, window, draw)
 
     # -- who sees whom; the hybrid has its own ---------------------------------------------------------------

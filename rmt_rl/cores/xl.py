@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from rmt_rl.cores.base import MemoryCore, require_positive
+from rmt_rl.cores.base import MemoryCore, expand_rows, require_positive
 from rmt_rl.cores.blocks import RelativePositions, hide, make_blocks
 from rmt_rl.cores.segments import Ints, Segments, find_spans, to_device
 from rmt_rl.cores.windows import latest, places, windows
@@ -93,12 +93,18 @@ class TransformerXL(MemoryCore[XLState]):
         state = self._open(state, episode_starts[:, 0])
         return self._unroll(inputs, state, episode_starts, wants_state=False)[0]
 
+    @torch.no_grad()
+    def step(self, inputs: Tensor, state: XLState, episode_starts: Tensor) -> tuple[Tensor, XLState]:
+        return self._act(inputs, self._emptied(state, episode_starts[:, 0]))
+
     def _open(self, state: XLState, starts: Tensor) -> XLState:
         """The state without gradient, emptied where an episode starts."""
-        rows, cache = starts.nonzero().squeeze(1), state.cache.detach()
-        if not len(rows):
-            return XLState(cache, state.filled)
-        return XLState(cache.index_fill(0, rows, 0.0), state.filled.masked_fill(starts, 0))
+        state = state._replace(cache=state.cache.detach())
+        return self._emptied(state, starts) if starts.any() else state
+
+    def _emptied(self, state: XLState, starts: Tensor) -> XLState:
+        cache = state.cache.masked_fill(expand_rows(starts, state.cache), 0.0)
+        return XLState(cache, state.filled.masked_fill(starts, 0))
 
     def _act(self, inputs: Tensor, state: XLState) -> tuple[Tensor, XLState]:
         """One step for every row, from the cache."""

@@ -6,6 +6,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env as gym_check_env
+from minigrid.core.world_object import Ball, Key
 from stable_baselines3.common.env_checker import check_env as sb3_check_env
 from stable_baselines3.common.env_util import make_vec_env
 
@@ -51,6 +52,39 @@ def test_the_oracle_always_succeeds_by_the_shortest_way(level: str) -> None:
         reward, info = play(env, seed=seed)
         assert info == {"is_success": True, "level": level}
         assert reward == pytest.approx(1 - 0.9 * steps / env.unwrapped.max_steps)
+
+
+@pytest.mark.parametrize("view_size", [7, 3])
+@pytest.mark.parametrize("level", LEVELS)
+def test_the_informed_one_succeeds_by_what_it_has_seen(level: str, view_size: int) -> None:
+    """Were the cue another, it would do the same up to the step that shows it, and go to the other arm."""
+
+    def history(seed: int, swapped: bool) -> list[tuple[bytes, int]]:
+        env = gym.make(f"RMT/MiniGrid-Memory{level}-v0", view_size=view_size)
+        observation, _ = env.reset(seed=seed)
+        task = env.unwrapped
+        if swapped:
+            cue = (1, task.height // 2 - 1)
+            other = Ball if isinstance(task.grid.get(*cue), Key) else Key
+            task.grid.set(*cue, other("green"))
+            task.success_pos, task.failure_pos = task.failure_pos, task.success_pos
+            observation = {"image": task.gen_obs()["image"]}
+        steps = []
+        while True:
+            action = env.get_wrapper_attr("informed_action")()
+            steps.append((observation["image"].tobytes(), action))
+            observation, _, terminated, truncated, info = env.step(action)
+            if terminated or truncated:
+                assert info["is_success"]
+                return steps
+
+    for seed in range(8):
+        one, other = history(seed, False), history(seed, True)
+        assert one != other
+        for (seen, action), (other_seen, other_action) in zip(one, other, strict=False):
+            if seen != other_seen:
+                break
+            assert action == other_action
 
 
 def test_a_guess_at_the_end_succeeds_half_of_the_time() -> None:
