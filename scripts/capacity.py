@@ -75,7 +75,7 @@ def retrieval(segments: int, **published: str) -> Setting:
 
 # Bulatov et al. 2022, table 1; Rodkin et al. 2024, figure 4.
 SETTINGS = [
-    sequences("Copy", 3, 3, dict(repeats=2), rmt="1.0", xl="1.0"),
+    sequences("Copy", 3, 3, dict(repeats=2), 8000, rmt="1.0", xl="1.0"),
     sequences("Copy", 6, 3, dict(repeats=2), rmt="1.0", xl=".90-1.0"),
     sequences("Copy", 9, 3, dict(repeats=2), rmt="1.0", xl=".19-.45"),
     sequences("Reverse", 2, 2, {}, 8000, rmt="1.0", xl=".39-.96"),
