@@ -69,7 +69,7 @@ def test_a_recurrent_layer_of_ones_own(algorithm: Any, tmp_path: Path) -> None:
 
 def test_a_rollout_buffer_of_ones_own() -> None:
     model = MemoryPPO(
-        "MlpPolicy", worlds(2), n_steps=16, batch_size=16, device="cpu",
+        "MlpPolicy", worlds(2), n_steps=16, sequence_length=8, batch_size=16, device="cpu",
         rollout_buffer_class=CountingBuffer, policy_kwargs=dict(core="gru"),
     )  # fmt: skip
     model.learn(64)
