@@ -41,17 +41,23 @@ def sharp(model: MemoryPPO) -> MemoryPPO:
     return model
 
 
-# An export takes a second or two: two of them each time, all of them now and then.
-@pytest.mark.parametrize(
-    "core", [core if core in ("rmt", "lstm") else pytest.param(core, marks=slow) for core in CORES]
-)
-def test_every_core(core: str, tmp_path: Path) -> None:
-    model = sharp(build(worlds(), core=core))
+def test_a_step_with_a_memory(tmp_path: Path) -> None:
+    model = sharp(build(worlds()))
     training = model.policy.training
     file = export_onnx(model, tmp_path / "agent")
     assert file == tmp_path / "agent.onnx"
     assert [path.name for path in tmp_path.iterdir()] == ["agent.onnx"]
     assert model.policy.training == training
+    assert check_onnx(model, file, 100) < 1e-5
+    assert check_onnx(model, file, 20, rows=1) < 1e-5
+
+
+# An export takes some seconds: one core each time, all of them now and then.
+@slow
+@pytest.mark.parametrize("core", CORES)
+def test_every_core(core: str, tmp_path: Path) -> None:
+    model = sharp(build(worlds(), core=core))
+    file = export_onnx(model, tmp_path / "agent")
     for rows in (4, 1):
         assert check_onnx(model, file, STEPS, rows) < 1e-5
 

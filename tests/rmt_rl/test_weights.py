@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch as th
 from gymnasium import spaces
-from stable_baselines3 import PPO
+from stable_baselines3 import A2C, PPO
 from stable_baselines3.common.torch_layers import FlattenExtractor
 from stable_baselines3.common.utils import LinearSchedule
 
@@ -20,6 +20,7 @@ from rmt_rl.buffers import MemoryRolloutBuffer
 from rmt_rl.cores import FeedForward
 from rmt_rl.description import POLICY, SETTINGS, describe
 from rmt_rl.features import IdEmbeddingExtractor
+from rmt_rl.on_policy import MemoryOnPolicyAlgorithm
 from rmt_rl.plain_spaces import SPACE
 from rmt_rl.schedules import HoldThenLinear
 from tests.rmt_rl.test_memory_ppo import SMALL, build, replay_errors, worlds
@@ -277,6 +278,30 @@ def test_an_algorithm_of_another_name_is_refused(tmp_path: Path) -> None:
     build(worlds()).save_weights(tmp_path / "agent")
     with pytest.raises(ValueError, match="it is of MemoryPPO, not of Other"):
         Other.load_weights(tmp_path / "agent")
+
+
+class ActorCritic(MemoryOnPolicyAlgorithm, A2C):
+    """Without minibatches, and with another optimiser."""
+
+    def __init__(self, policy: Any, env: Any, n_steps: int = 6, **kwargs: Any) -> None:
+        self.sequence_length = n_steps
+        super().__init__(policy, env, n_steps=n_steps, **kwargs)
+
+
+@pytest.mark.parametrize("use_rms_prop", [True, False])
+def test_another_algorithm(use_rms_prop: bool, tmp_path: Path) -> None:
+    options = dict(core="gru", core_kwargs=CORE_KWARGS["gru"], net_arch=[8])
+    model = ActorCritic("MlpPolicy", worlds(), use_rms_prop=use_rms_prop, policy_kwargs=options, seed=3)
+    model.save_weights(tmp_path / "agent")
+    loaded = ActorCritic.load_weights(tmp_path / "agent")
+    assert describe(loaded) == describe(model)
+    assert type(loaded.policy.optimizer) is type(model.policy.optimizer)
+    assert loaded.policy.optimizer.defaults == model.policy.optimizer.defaults
+    with pytest.raises(ValueError, match="it is of ActorCritic, not of MemoryPPO"):
+        MemoryPPO.load_weights(tmp_path / "agent")
+    other = build(worlds(), core="gru")
+    other.set_weights(tmp_path / "agent")
+    np.testing.assert_array_equal(parameters(other), model.policy.parameters_to_vector())
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
