@@ -25,14 +25,16 @@ from rmt_rl.policies import (
     MemoryMultiInputActorCriticPolicy,
     Observation,
 )
+from rmt_rl.resumable import ResumableAlgorithm
 from rmt_rl.states import CoreStates, MemoryState
+from rmt_rl.workers import step
 
 REPLAY_TOLERANCE = 1e-3
 REPLAY_STEPS = 1024
 """steps that are replayed at once to check them, at least: without gradients they take little memory"""
 
 
-class MemoryOnPolicyAlgorithm(OnPolicyAlgorithm):
+class MemoryOnPolicyAlgorithm(ResumableAlgorithm):
     """To be put in front of SB3's PPO or A2C: their ``learn`` and ``train`` work on sequences unchanged."""
 
     policy_aliases: ClassVar[dict[str, type[BasePolicy]]] = {
@@ -78,9 +80,10 @@ class MemoryOnPolicyAlgorithm(OnPolicyAlgorithm):
         assert isinstance(rollout_buffer, MemoryRolloutBuffer)
         self.policy.set_training_mode(False)
         rollout_buffer.reset()
+        # Before anything is drawn, so that what is restored there holds.
+        callback.on_rollout_start()
         if self.use_sde:
             self.policy.reset_noise(env.num_envs)
-        callback.on_rollout_start()
         states = self._memory or self.policy.rollout_states(env.num_envs)
         check_no_nan("the environment's observations", self._last_obs)
 
@@ -95,7 +98,7 @@ class MemoryOnPolicyAlgorithm(OnPolicyAlgorithm):
                 actions_tensor, values, log_probs, states = self.policy(obs_tensor, states, starts)
             actions = actions_tensor.cpu().numpy()
 
-            new_obs, rewards, dones, infos = env.step(self._to_env(actions))
+            new_obs, rewards, dones, infos = step(env, self._to_env(actions))
             self.num_timesteps += env.num_envs
             callback.update_locals(locals())
             if not callback.on_step():

@@ -16,7 +16,7 @@ from typing import Annotated
 import torch
 import tyro
 
-from agents.checkpoints import FOLDER, Checkpoint, find_checkpoint
+from agents.checkpoints import Checkpoint, checkpoints_of, find_checkpoint
 from agents.levels import format_level
 from agents.progress import ProgressReport
 from agents.recipes import RECIPES, Recipe, get_recipe
@@ -81,7 +81,7 @@ def main(argv: Sequence[str]) -> None:
     name, arguments, checkpoint = parse(argv)
     recipe = arguments.recipe
     folder = arguments.out / name if checkpoint is None else checkpoint.run
-    if checkpoint is None and (folder / FOLDER).exists():
+    if checkpoint is None and checkpoints_of(folder):
         raise ValueError(
             f"{folder} holds a run already: go on with --resume {folder}, or give another --name"
         )
