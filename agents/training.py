@@ -20,6 +20,7 @@ from agents.recipes import Recipe
 from rmt_rl import MemoryPPO
 from rmt_rl.callbacks import CurriculumCallback
 from rmt_rl.checkpoints import ExactCheckpoint
+from rmt_rl.health import Health
 from rmt_rl.locks import FolderLock
 from rmt_rl.schedules import HoldThenLinear
 
@@ -108,6 +109,7 @@ def train(
     :param tensorboard: write tensorboard's logs, too
     :param callbacks: further ones; those with a ``curriculum`` attribute get the curriculum there
     :raises ValueError: if an option will not do, or there is nothing left to train
+    :raises UnhealthyTrainingError: if it has diverged; the last state in order is then kept as a checkpoint
     """
     steps = 0 if resume is None else resume.steps
     if steps >= recipe.total_steps:
@@ -133,7 +135,7 @@ def train(
         )
         with FolderLock(run):
             model.set_logger(make_logger(run / LOGS, steps, tensorboard))
-            finished = _learn(model, recipe, [curriculum, checkpoint, *callbacks])
+            finished = _learn(model, recipe, [curriculum, checkpoint, Health(), *callbacks])
         assert checkpoint.path is not None
         return Trained(model, curriculum, checkpoint.path, finished)
     finally:

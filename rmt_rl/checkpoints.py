@@ -12,9 +12,8 @@ import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-import torch as th
-
 from rmt_rl.cores.base import require_positive
+from rmt_rl.health import check_weights
 from rmt_rl.locks import FolderLock
 from rmt_rl.on_policy import MemoryOnPolicyAlgorithm
 from rmt_rl.resumable import BetweenRollouts
@@ -52,6 +51,7 @@ class ExactCheckpoint(BetweenRollouts):
     :param resume: go on from the newest checkpoint in the folder, if there is one; or the one to go on from
         (those after it stay until they are written anew)
     :param extra: further files for each checkpoint, by name
+    :raises UnhealthyTrainingError: while training, if a weight is no number any more
     :raises ValueError: if a number is out of range; when training starts, if another process uses the folder,
         if it holds checkpoints and ``resume`` is false, or if the one to go on from is another model's
     """
@@ -117,7 +117,7 @@ class ExactCheckpoint(BetweenRollouts):
         self._files, self._taken_at = {}, -1
         self._written_at = self.model.num_timesteps
 
-    def between_rollouts(self) -> None:
+    def between_rollouts(self) -> bool:
         if self._source is not None:
             # Once more, as callbacks may have changed something when told that training starts.
             self.snapshots.restore(read(self._source), restart=False)
@@ -125,6 +125,7 @@ class ExactCheckpoint(BetweenRollouts):
         self._take()
         if self._taken_at >= self._written_at + self.every:
             self._write()
+        return True
 
     def _on_rollout_start(self) -> None:
         self._in_rollout = True
@@ -133,9 +134,11 @@ class ExactCheckpoint(BetweenRollouts):
         self._in_rollout = False
 
     def _on_training_end(self) -> None:
-        if self._in_rollout:  # a callback has ended it
-            self._take(complete=False)
-            self._in_rollout = False
+        if (
+            self._taken_at != self.model.num_timesteps
+        ):  # a callback has ended it, or has found it out of order
+            self._take(complete=not self._in_rollout)
+        self._in_rollout = False
         self._write()
         self._release()
 
@@ -151,9 +154,7 @@ class ExactCheckpoint(BetweenRollouts):
             self._release()
 
     def _take(self, complete: bool = True) -> None:
-        for name, parameter in self.model.policy.named_parameters():
-            if not th.isfinite(parameter).all():
-                raise FloatingPointError(f"no checkpoint is made of weights that are no numbers: {name}")
+        check_weights(self.model.policy)  # or such a checkpoint might take the place of a good one
         extra = self.extra() if self.extra is not None else {}
         self._files = {MODEL: self.snapshots.take(complete), **extra}
         self._taken_at = self.model.num_timesteps

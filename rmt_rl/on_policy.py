@@ -193,7 +193,8 @@ class MemoryOnPolicyAlgorithm(ResumableAlgorithm):
                 is_discrete = isinstance(self.action_space, spaces.Discrete)
                 actions = data.actions.long().flatten() if is_discrete else data.actions
                 _, log_prob, _ = self.policy.evaluate_actions(data.observations, actions)  # type: ignore[arg-type]
-                worst = max(worst, (log_prob - data.old_log_prob).abs().max().item())
+                # Unlike Python's max, this one lets no NaN pass unseen.
+                worst = float(np.maximum(worst, (log_prob - data.old_log_prob).abs().max().item()))
         return worst
 
     def warm_up(

@@ -26,8 +26,12 @@ class BetweenRollouts(BaseCallback):
     def on_ready(self) -> None:
         """All callbacks are initialised; none has been told that training starts."""
 
-    def between_rollouts(self) -> None:
-        """An update is over, or training has just started."""
+    def between_rollouts(self) -> bool:
+        """An update is over, or training has just started.
+
+        :return: whether the state is in order; if it is not, those that come later are not called
+        """
+        return True
 
     def on_failure(self, error: BaseException) -> None:
         """``error`` is ending the training, Ctrl-C included."""
@@ -45,8 +49,7 @@ class Conductor(BaseCallback):
         self.in_rollout = False
 
     def _pause(self) -> None:
-        for player in self.players:
-            player.between_rollouts()
+        all(player.between_rollouts() for player in self.players)
 
     def _on_rollout_start(self) -> None:
         self._pause()

@@ -70,10 +70,10 @@ def name_the_dead(env: VecEnv | None, error: BaseException) -> BaseException:
         or workers.closed
     ):
         return error
-    # A pipe ends a moment before its process does.
-    wait([process.sentinel for process in workers.processes], GRACE)
+    ended = wait([process.sentinel for process in workers.processes], GRACE)
     for index, process in enumerate(workers.processes):
-        if not process.is_alive():
+        if process.sentinel in ended:
+            process.join(GRACE)  # its pipes end a moment before it does
             named = DeadEnvironmentError(index, process.pid, process.exitcode)
             _end(workers)
             return named

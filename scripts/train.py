@@ -21,7 +21,8 @@ from agents.levels import format_level
 from agents.progress import ProgressReport
 from agents.recipes import RECIPES, Recipe, get_recipe
 from agents.training import train
-from scripts.console import CONSOLE, read_arguments, run
+from rmt_rl.health import UnhealthyTrainingError
+from scripts.console import CONSOLE, fail, read_arguments, run
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,9 @@ def main(argv: Sequence[str]) -> None:
             tensorboard=arguments.tensorboard,
             callbacks=[report],
         )
+    except UnhealthyTrainingError as error:
+        report.close()
+        fail("\n".join((str(error), *error.__notes__)))
     finally:
         report.close()
     curriculum = trained.curriculum

@@ -26,7 +26,7 @@ TASK = "envs:RMT/Memorize-v0"
 LEVELS = [(1, 2), (2, 4), (3, 5), (4, 6)]
 ENVS, STEPS = 4, 12
 ROLLOUT = ENVS * STEPS
-TOTAL = 12 * ROLLOUT
+TOTAL = 8 * ROLLOUT
 
 
 def make_env(kind: str) -> VecEnv:

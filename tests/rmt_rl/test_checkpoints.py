@@ -27,6 +27,7 @@ from envs import make_sb3_vec
 from envs.recall.env import RecallEnv
 from rmt_rl import MemoryPPO, checkpoints
 from rmt_rl.checkpoints import STOPPED, ExactCheckpoint, checkpoints_of, write_checkpoint
+from rmt_rl.health import UnhealthyTrainingError
 from rmt_rl.locks import FolderLock
 from rmt_rl.snapshots import read
 from tests.rmt_rl.resume_runs import ROLLOUT, TASK, TOTAL, Callbacks, digests, make_env, make_model, train
@@ -127,20 +128,20 @@ def test_killed_at_any_operation(steps: int, tmp_path: Path, monkeypatch: pytest
 
 
 def test_old_ones_go(tmp_path: Path) -> None:
-    for keep, left in ((1, [4]), (3, [2, 3, 4]), (None, [1, 2, 3, 4])):
+    for keep, left in ((2, [2, 3]), (None, [1, 2, 3])):
         model = make_model(make_env("batched"), n_epochs=1)
-        model.learn(4 * ROLLOUT, callback=ExactCheckpoint(tmp_path / str(keep), ROLLOUT, keep=keep))
+        model.learn(3 * ROLLOUT, callback=ExactCheckpoint(tmp_path / str(keep), ROLLOUT, keep=keep))
         assert [int(path.name) // ROLLOUT for path in checkpoints_of(tmp_path / str(keep))] == left
 
 
 def test_none_goes_for_older_ones(tmp_path: Path) -> None:
     """Going on from an old one, the later ones are not the oldest."""
-    make_model(make_env("batched")).learn(4 * ROLLOUT, callback=ExactCheckpoint(tmp_path, ROLLOUT, keep=None))
+    make_model(make_env("batched")).learn(3 * ROLLOUT, callback=ExactCheckpoint(tmp_path, ROLLOUT, keep=None))
     old = checkpoints_of(tmp_path)[0]
     checkpoint = ExactCheckpoint(tmp_path, ROLLOUT, keep=1, resume=old)
-    make_model(make_env("batched")).learn(3 * ROLLOUT, callback=checkpoint)
+    make_model(make_env("batched")).learn(2 * ROLLOUT, callback=checkpoint)
     assert checkpoint.path == checkpoints_of(tmp_path)[0]
-    assert [int(path.name) // ROLLOUT for path in checkpoints_of(tmp_path)] == [3, 4]
+    assert [int(path.name) // ROLLOUT for path in checkpoints_of(tmp_path)] == [2, 3]
 
 
 def test_every_so_many_steps(tmp_path: Path) -> None:
@@ -197,10 +198,10 @@ def test_a_failed_start_locks_nothing(tmp_path: Path) -> None:
 # -- going on
 
 
-@pytest.mark.parametrize("kind", ["batched", "dummy"])
+@pytest.mark.parametrize("kind", ["batched", pytest.param("dummy", marks=pytest.mark.slow)])
 def test_interrupted_anywhere(kind: str, tmp_path: Path, whole: dict[str, str]) -> None:
     """In the first rollout, early and late in others; wherever the checkpoint stands among the callbacks."""
-    for place, steps in enumerate((5, 5 * ROLLOUT + 1, 8 * ROLLOUT)):
+    for place, steps in enumerate((5, 4 * ROLLOUT + 1, 7 * ROLLOUT)):
         env = make_env(kind)
         callbacks = Callbacks(ExactCheckpoint(tmp_path, 3 * ROLLOUT, resume=True), place)
         with pytest.raises(KeyboardInterrupt) as raised:
@@ -222,7 +223,7 @@ def test_interrupted_in_an_update(
     def update() -> None:
         nonlocal count
         count += 1
-        if count == 30:
+        if count == 18:
             raise KeyboardInterrupt
         step()
 
@@ -261,12 +262,12 @@ def test_checkpoints_change_nothing(whole: dict[str, str]) -> None:
 def test_further_calls_of_learn(tmp_path: Path) -> None:
     def train_twice(*callbacks: BaseCallback) -> np.ndarray[Any, Any]:
         model = make_model(make_env("batched"))
-        model.learn(3 * ROLLOUT, callback=list(callbacks))
-        model.learn(3 * ROLLOUT, callback=list(callbacks), reset_num_timesteps=False)
+        model.learn(2 * ROLLOUT, callback=list(callbacks))
+        model.learn(2 * ROLLOUT, callback=list(callbacks), reset_num_timesteps=False)
         return model.policy.parameters_to_vector()
 
     np.testing.assert_array_equal(train_twice(ExactCheckpoint(tmp_path, ROLLOUT, keep=None)), train_twice())
-    assert [int(path.name) // ROLLOUT for path in checkpoints_of(tmp_path)] == [1, 2, 3, 4, 5, 6]
+    assert [int(path.name) // ROLLOUT for path in checkpoints_of(tmp_path)] == [1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("frequency", [-1, 5])
@@ -279,12 +280,12 @@ def test_exploration_noise_that_depends_on_the_state(frequency: int, tmp_path: P
                 sde_sample_freq=frequency, policy_kwargs=dict(core="gru", core_kwargs=dict(width=8)),
             )  # fmt: skip
             try:
-                model.learn(72, callback=[StopAt(stop), ExactCheckpoint(folder, 12, resume=True)])
+                model.learn(48, callback=[StopAt(stop), ExactCheckpoint(folder, 12, resume=True)])
             except KeyboardInterrupt:
                 continue
         return model.policy.parameters_to_vector()
 
-    np.testing.assert_array_equal(parts(tmp_path / "parts", 20, 40, 50), parts(tmp_path / "whole"))
+    np.testing.assert_array_equal(parts(tmp_path / "parts", 20, 40), parts(tmp_path / "whole"))
 
 
 class Walk(gym.Env[Any, Any]):
@@ -442,9 +443,9 @@ def test_options_are_the_programs(tmp_path: Path) -> None:
     assert (model.gamma, model.vf_coef) == (0.5, 0.25)
 
 
-@pytest.mark.parametrize("interval", [1, 2, 3])
+@pytest.mark.parametrize("interval", [1, 2])
 def test_logs_go_on(interval: int, tmp_path: Path) -> None:
-    """Iterations are counted on, every third is logged, and what an update has told is not lost."""
+    """Iterations are counted on, every second is logged, and what an update has told is not lost."""
 
     def learn(folder: Path, *stops: int) -> list[dict[str, Any]]:
         written: list[dict[str, Any]] = []
@@ -460,13 +461,13 @@ def test_logs_go_on(interval: int, tmp_path: Path) -> None:
             model.set_logger(Keep(None, []))
             callback = [StopAt(stop), ExactCheckpoint(folder, ROLLOUT, resume=True)]
             try:
-                model.learn(8 * ROLLOUT, callback=callback, log_interval=interval)
+                model.learn(5 * ROLLOUT, callback=callback, log_interval=interval)
             except KeyboardInterrupt:
                 continue
         return written
 
-    whole, parts = learn(tmp_path / "whole"), learn(tmp_path / "parts", 2 * ROLLOUT + 1, 6 * ROLLOUT + 1)
-    assert [row["time/iterations"] for row in whole] == list(range(interval, 9, interval))
+    whole, parts = learn(tmp_path / "whole"), learn(tmp_path / "parts", ROLLOUT + 1, 3 * ROLLOUT + 1)
+    assert [row["time/iterations"] for row in whole] == list(range(interval, 6, interval))
     assert parts == whole
 
 
@@ -524,8 +525,9 @@ def test_no_checkpoint_of_nan(tmp_path: Path) -> None:
         def _on_step(self) -> bool:
             return True
 
-    model = make_model(make_env("batched"))
-    with pytest.raises((ValueError, FloatingPointError)):
+    # The weights are spoilt by the only minibatch of an update, and looked at next by the checkpoint.
+    model = make_model(make_env("batched"), n_epochs=1, batch_size=ROLLOUT)
+    with pytest.raises(UnhealthyTrainingError, match="weights are no numbers any more"):
         model.learn(TOTAL, callback=[Poison(), ExactCheckpoint(tmp_path, ROLLOUT)])
     assert int(checkpoints_of(tmp_path)[-1].name) == 2 * ROLLOUT
     saved = read(checkpoints_of(tmp_path)[-1] / "model.zip")
