@@ -11,35 +11,6 @@ from rmt_rl import MemoryPPO
 from rmt_rl.callbacks import CurriculumCallback
 
 
-class Checkpoints(BaseCallback):
-    """Calls ``save`` every so many steps, between an update and the next rollout.
-
-    :param save: writes the checkpoint
-    :param every: steps of training between two of them, all environments together
-    """
-
-    model: MemoryPPO
-
-    def __init__(self, save: Callable[[MemoryPPO], object], every: int) -> None:
-        super().__init__()
-        if every < 1:
-            raise ValueError(f"checkpoints must be at least 1 step apart, got {every}")
-        self.save, self.every = save, every
-        self.last = 0
-
-    def _on_training_start(self) -> None:
-        self.last = self.num_timesteps
-
-    def _on_rollout_start(self) -> None:
-        # Here the model has learnt from all that it has seen, and its memories are those of the next step.
-        if self.model.num_timesteps >= self.last + self.every:
-            self.last = self.model.num_timesteps
-            self.save(self.model)
-
-    def _on_step(self) -> bool:
-        return True
-
-
 class EntropySchedule(BaseCallback):
     """Changes the weight of the entropy bonus over the training.
 

@@ -1,8 +1,8 @@
-"""Checkpoints: a folder each, written whole or not at all.
+"""What a training by a recipe adds to the library's checkpoints, and finding and reading them.
 
 A run's folder holds ``checkpoints/<steps>/`` with
 
-- ``model.zip``: the model, as ``MemoryPPO.load`` takes it, in any project;
+- ``model.zip``: the model, as ``MemoryPPO.load`` takes it, and all that going on exactly takes;
 - ``recipe.json``: what it was trained by;
 - ``state.json``: steps of training and where the curriculum stood.
 """
@@ -10,10 +10,7 @@ A run's folder holds ``checkpoints/<steps>/`` with
 from __future__ import annotations
 
 import json
-import os
 import pickle
-import shutil
-import tempfile
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,11 +20,11 @@ from typing import Any, TypeVar
 from stable_baselines3.common.vec_env import VecEnv
 
 from agents.recipes import Recipe, recipe_from_json, recipe_to_json
-from rmt_rl import MemoryPPO
+from rmt_rl import MemoryPPO, checkpoints
+from rmt_rl.checkpoints import MODEL
 
 FOLDER = "checkpoints"
-MODEL, RECIPE, STATE = "model.zip", "recipe.json", "state.json"
-DIGITS = 9
+RECIPE, STATE = "recipe.json", "state.json"
 
 T = TypeVar("T")
 
@@ -65,34 +62,18 @@ class Checkpoint:
         return model
 
 
-def save_checkpoint(run: Path, model: MemoryPPO, recipe: Recipe, curriculum: dict[str, Any]) -> Path:
-    """Write a checkpoint of the model's present step into a run's folder, and return where.
-
-    What is there under the final name is always whole: the folder is filled under another name first.
-    """
-    path = run / FOLDER / f"{model.num_timesteps:0{DIGITS}d}"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=path.parent))
-    try:
-        draft.chmod(0o755)
-        model.save(draft / MODEL)
-        state = {"steps": model.num_timesteps, "curriculum": curriculum}
-        (draft / RECIPE).write_text(json.dumps(recipe_to_json(recipe), indent=2) + "\n")
-        (draft / STATE).write_text(json.dumps(state, indent=2) + "\n")
-        if path.exists():
-            shutil.rmtree(path)
-        os.rename(draft, path)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
-    return path
+def extra_files(steps: int, recipe: Recipe, curriculum: dict[str, Any]) -> dict[str, bytes]:
+    """What lies beside the model."""
+    state = {"steps": steps, "curriculum": curriculum}
+    return {
+        name: (json.dumps(content, indent=2) + "\n").encode()
+        for name, content in ((RECIPE, recipe_to_json(recipe)), (STATE, state))
+    }
 
 
 def checkpoints_of(run: Path) -> list[Path]:
     """The checkpoints in a run's folder, oldest first."""
-    return sorted(
-        (path for path in (run / FOLDER).glob("[0-9]*") if path.name.isdecimal()),
-        key=lambda path: int(path.name),
-    )
+    return checkpoints.checkpoints_of(run / FOLDER)
 
 
 def find_checkpoint(path: Path) -> Checkpoint:

@@ -10,15 +10,18 @@ from functools import partial
 from typing import Any
 
 import gymnasium as gym
-import numpy as np
 from gymnasium.envs.registration import EnvSpec
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv, VecMonitor
 
 from agents.levels import Level
 from agents.recipes import Recipe
+from rmt_rl.snapshots import restart_seed
 
 EVALUATION_SEED = 2**30
-"""The first seed of evaluation: beyond those of every training."""
+"""The first seed of evaluation: beyond those of every training, the number of environments added."""
+
+training_seed = restart_seed
+"""Seed of the first environment of a training, from the recipe's seed and the steps done."""
 
 
 def find_spec(env_id: str) -> EnvSpec:
@@ -65,15 +68,6 @@ def make_vec(env_id: str, n_envs: int, seed: int, **kwargs: Any) -> VecEnv:
     )
     vec_env.seed(seed)
     return vec_env
-
-
-def training_seed(seed: int, steps: int) -> int:
-    """Seed of the first environment of a training that is begun, or taken up again, after so many steps.
-
-    Trainings with other seeds play other episodes, and so does each part of one. It is below 2**29, so that,
-    with the number of environments added, it does not come near ``EVALUATION_SEED``.
-    """
-    return int(np.random.SeedSequence((seed, steps)).generate_state(1)[0]) >> 3
 
 
 def make_env(recipe: Recipe, n_envs: int, seed: int) -> VecEnv:

@@ -54,6 +54,13 @@ class ProgressReport(BaseCallback):
     def _on_step(self) -> bool:
         return True
 
+    def state_dict(self) -> dict[str, Any]:
+        """Nothing: a training that goes on is timed anew."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Nothing to load."""
+
     def _on_rollout_end(self) -> None:
         self._tell_levels()
         if self.bar is not None:

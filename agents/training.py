@@ -13,12 +13,15 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import Logger, make_output_format
 from stable_baselines3.common.vec_env import VecEnv
 
-from agents.callbacks import Checkpoints, EntropySchedule
-from agents.checkpoints import Checkpoint, save_checkpoint
+from agents.callbacks import EntropySchedule
+from agents.checkpoints import FOLDER, Checkpoint, extra_files
 from agents.environments import make_env, training_seed
 from agents.recipes import Recipe
 from rmt_rl import MemoryPPO
 from rmt_rl.callbacks import CurriculumCallback
+from rmt_rl.checkpoints import ExactCheckpoint
+from rmt_rl.health import Health
+from rmt_rl.locks import FolderLock
 from rmt_rl.schedules import HoldThenLinear
 
 LOGS = "logs"
@@ -98,14 +101,15 @@ def train(
 ) -> Trained:
     """Train to the recipe's ``total_steps``, with checkpoints on the way and one at the end.
 
-    Ctrl-C ends it early, with a checkpoint too.
+    Ctrl-C ends it early, with a checkpoint too. See ``ExactCheckpoint`` for how exactly a training goes on.
 
-    :param run: folder for checkpoints and logs
+    :param run: folder for checkpoints and logs, of one process at a time
     :param resume: go on from here; the recipe may then differ from the checkpoint's in ``total_steps``
     :param checkpoint_every: steps between checkpoints
     :param tensorboard: write tensorboard's logs, too
     :param callbacks: further ones; those with a ``curriculum`` attribute get the curriculum there
     :raises ValueError: if an option will not do, or there is nothing left to train
+    :raises UnhealthyTrainingError: if it has diverged; the last state in order is then kept as a checkpoint
     """
     steps = 0 if resume is None else resume.steps
     if steps >= recipe.total_steps:
@@ -113,49 +117,50 @@ def train(
             f"{steps} steps are done already: total_steps must be more, got {recipe.total_steps}"
         )
     curriculum = build_curriculum(recipe, None if resume is None else resume.curriculum)
-    seed = training_seed(recipe.seed, steps)
+    seed = training_seed(recipe.seed, 0)
     env = make_env(recipe, recipe.n_envs, seed)
     try:
-        model = build_model(recipe, env, device) if resume is None else resume.load_model(env, device)
+        model = build_model(recipe, env, device)
         env.seed(seed)  # the model has just seeded them with seeds that other trainings share
-        return _learn(model, recipe, run, curriculum, checkpoint_every, tensorboard, callbacks)
+
+        def extra() -> dict[str, bytes]:
+            return extra_files(model.num_timesteps, recipe, curriculum.state_dict())
+
+        checkpoint = ExactCheckpoint(
+            run / FOLDER,
+            checkpoint_every,
+            keep=None,
+            resume=False if resume is None else resume.path,
+            extra=extra,
+        )
+        with FolderLock(run):
+            model.set_logger(make_logger(run / LOGS, steps, tensorboard))
+            finished = _learn(model, recipe, [curriculum, checkpoint, Health(), *callbacks])
+        assert checkpoint.path is not None
+        return Trained(model, curriculum, checkpoint.path, finished)
     finally:
         env.close()
 
 
-def _learn(
-    model: MemoryPPO,
-    recipe: Recipe,
-    run: Path,
-    curriculum: CurriculumCallback,
-    checkpoint_every: int,
-    tensorboard: bool,
-    extra: Sequence[BaseCallback],
-) -> Trained:
-    def save(model: MemoryPPO) -> Path:
-        return save_checkpoint(run, model, recipe, curriculum.state_dict())
-
-    all_callbacks: list[BaseCallback] = [curriculum, Checkpoints(save, checkpoint_every), *extra]
+def _learn(model: MemoryPPO, recipe: Recipe, callbacks: list[BaseCallback]) -> bool:
+    """Whether it came to its end."""
     if recipe.final_ent_coef is not None:
         schedule = HoldThenLinear(recipe.ent_coef, recipe.final_ent_coef, recipe.hold)
-        all_callbacks.append(EntropySchedule(schedule))
-    for callback in extra:
+        callbacks.append(EntropySchedule(schedule))
+    for callback in callbacks:
         if hasattr(callback, "curriculum"):
-            callback.curriculum = curriculum
-    steps, finished = model.num_timesteps, True
-    model.set_logger(make_logger(run / LOGS, steps, tensorboard))
+            callback.curriculum = callbacks[0]
+    finished = True
     try:
-        # With the step count kept, learn takes the steps still to do.
-        model.learn(
-            recipe.total_steps - steps, callback=all_callbacks, log_interval=1, reset_num_timesteps=steps == 0
-        )
+        # When it is taken up again, too: the checkpoint brings the steps that are done.
+        model.learn(recipe.total_steps, callback=callbacks, log_interval=1)
     except KeyboardInterrupt:
         finished = False
     # What the last update recorded; SB3 leaves that out.
     model.logger.record(STEPS, model.num_timesteps)
     model.logger.dump(model.num_timesteps)
     model.logger.close()
-    return Trained(model, curriculum, save(model), finished)
+    return finished
 
 
 def make_logger(folder: Path, steps: int, tensorboard: bool) -> Logger:

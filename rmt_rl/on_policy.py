@@ -26,15 +26,17 @@ from rmt_rl.policies import (
     MemoryMultiInputActorCriticPolicy,
     Observation,
 )
+from rmt_rl.resumable import ResumableAlgorithm
 from rmt_rl.saving import SavingAlgorithm
 from rmt_rl.states import CoreStates, MemoryState
+from rmt_rl.workers import step
 
 REPLAY_TOLERANCE = 1e-3
 REPLAY_STEPS = 1024
 """steps that are replayed at once to check them, at least: without gradients they take little memory"""
 
 
-class MemoryOnPolicyAlgorithm(SavingAlgorithm):
+class MemoryOnPolicyAlgorithm(ResumableAlgorithm, SavingAlgorithm):
     """To be put in front of SB3's PPO or A2C: their ``learn`` and ``train`` work on sequences unchanged."""
 
     policy_aliases: ClassVar[dict[str, type[BasePolicy]]] = {
@@ -83,9 +85,10 @@ class MemoryOnPolicyAlgorithm(SavingAlgorithm):
         assert isinstance(rollout_buffer, MemoryRolloutBuffer)
         self.policy.set_training_mode(False)
         rollout_buffer.reset()
+        # Before anything is drawn, so that what is restored there holds.
+        callback.on_rollout_start()
         if self.use_sde:
             self.policy.reset_noise(env.num_envs)
-        callback.on_rollout_start()
         states = self._memory or self.policy.rollout_states(env.num_envs)
         check_no_nan("the environment's observations", self._last_obs)
 
@@ -107,7 +110,7 @@ class MemoryOnPolicyAlgorithm(SavingAlgorithm):
                 )
             actions = actions_tensor.cpu().numpy()
 
-            new_obs, rewards, dones, infos = env.step(self._to_env(actions))
+            new_obs, rewards, dones, infos = step(env, self._to_env(actions))
             self.num_timesteps += env.num_envs
             callback.update_locals(locals())
             if not callback.on_step():
@@ -203,7 +206,8 @@ class MemoryOnPolicyAlgorithm(SavingAlgorithm):
                 is_discrete = isinstance(self.action_space, spaces.Discrete)
                 actions = data.actions.long().flatten() if is_discrete else data.actions
                 _, log_prob, _ = self.policy.evaluate_actions(data.observations, actions)  # type: ignore[arg-type]
-                worst = max(worst, (log_prob - data.old_log_prob).abs().max().item())
+                # Unlike Python's max, this one lets no NaN pass unseen.
+                worst = float(np.maximum(worst, (log_prob - data.old_log_prob).abs().max().item()))
         return worst
 
     def warm_up(

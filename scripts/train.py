@@ -16,12 +16,13 @@ from typing import Annotated
 import torch
 import tyro
 
-from agents.checkpoints import FOLDER, Checkpoint, find_checkpoint
+from agents.checkpoints import Checkpoint, checkpoints_of, find_checkpoint
 from agents.levels import format_level
 from agents.progress import ProgressReport
 from agents.recipes import RECIPES, Recipe, get_recipe
 from agents.training import train
-from scripts.console import CONSOLE, read_arguments, run
+from rmt_rl.health import UnhealthyTrainingError
+from scripts.console import CONSOLE, fail, read_arguments, run
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ def main(argv: Sequence[str]) -> None:
     name, arguments, checkpoint = parse(argv)
     recipe = arguments.recipe
     folder = arguments.out / name if checkpoint is None else checkpoint.run
-    if checkpoint is None and (folder / FOLDER).exists():
+    if checkpoint is None and checkpoints_of(folder):
         raise ValueError(
             f"{folder} holds a run already: go on with --resume {folder}, or give another --name"
         )
@@ -102,6 +103,9 @@ def main(argv: Sequence[str]) -> None:
             tensorboard=arguments.tensorboard,
             callbacks=[report],
         )
+    except UnhealthyTrainingError as error:
+        report.close()
+        fail("\n".join((str(error), *error.__notes__)))
     finally:
         report.close()
     curriculum = trained.curriculum

@@ -231,7 +231,8 @@ class BatchedTask(Task):
                 )
         for name, array in self._arrays.items():
             array[slice(None) if rows is None else rows] = state[name]
-        self.seeded = True
+        # A state from before the first reset has no seeds yet.
+        self.seeded = self.seeded or bool(self._episodes.any())
 
     def _check_actions(self, actions: Any) -> Ints:
         array = np.asarray(actions)

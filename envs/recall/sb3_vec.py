@@ -130,6 +130,10 @@ class RecallVecEnv(VecEnv):
             return [None] * self.num_envs
         return [self.task.render_rgb(row) for row in range(self.num_envs)]
 
+    def has_attr(self, attr_name: str) -> bool:
+        """Whether there is such an attribute or method."""
+        return attr_name in self.METHODS or super().has_attr(attr_name)
+
     def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
         """A parameter or another attribute of the rows; UnknownAttributeError if there is none."""
         rows = self._rows(indices)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -14,11 +15,13 @@ import torch
 from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
 
-from agents.callbacks import Checkpoints, Reports
-from agents.checkpoints import Checkpoint, checkpoints_of, find_checkpoint, save_checkpoint
+from agents.callbacks import Reports
+from agents.checkpoints import Checkpoint, checkpoints_of, find_checkpoint
 from agents.recipes import Recipe
 from agents.training import build_curriculum, read_logs, train
 from rmt_rl import MemoryPPO
+from rmt_rl.locks import FolderLock
+from rmt_rl.snapshots import read
 from tests.agents.helpers import tiny
 
 
@@ -125,12 +128,62 @@ def test_curriculum_state_comes_back(run: Path) -> None:
     assert curriculum.levels == [(1, 2), (3, 4), (5, 6)]  # ranges, not JSON's lists
 
 
-def test_ctrl_c_leaves_a_checkpoint(tmp_path: Path) -> None:
-    trained = train(tiny(), tmp_path, device="cpu", callbacks=[StopAt(72)])
-    assert not trained.finished
-    assert find_checkpoint(tmp_path).steps == trained.model.num_timesteps == 72
-    again = train(tiny(), tmp_path, resume=find_checkpoint(tmp_path), device="cpu")
-    assert again.finished and again.model.num_timesteps == 136
+def state_of(path: Path) -> tuple[bytes, ...]:
+    """A checkpoint's weights, optimizer and curriculum, to the bit."""
+    saved = read(path / "model.zip")
+    optimizer = saved.parameters["policy.optimizer"]
+    leaves = [*saved.parameters["policy"].values()]
+    leaves += [value for moments in optimizer["state"].values() for value in moments.values()]
+    words = [repr(optimizer["param_groups"]), (path / "state.json").read_text()]
+    return (*(leaf.numpy().tobytes() for leaf in leaves), *(text.encode() for text in words))
+
+
+def untimed(run: Path) -> list[dict[str, float]]:
+    """A run's logs but for the clock."""
+    clock = {"time/fps", "time/time_elapsed"}
+    return [{name: row[name] for name in row.keys() - clock} for row in read_logs(run)]
+
+
+def test_ctrl_c_and_going_on_is_the_same_training(tmp_path: Path) -> None:
+    recipe = easy_recipe(total_steps=320, final_ent_coef=0.0, stop_when_solved=False)
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    train(recipe, whole, device="cpu", checkpoint_every=64)
+    resume, begins = None, []
+    for steps in (72, 140, 141, 290):
+        trained = train(recipe, parts, resume=resume, device="cpu", callbacks=[StopAt(steps)])
+        assert not trained.finished and trained.model.num_timesteps >= steps
+        resume = find_checkpoint(parts)
+        assert resume.path == trained.checkpoint
+        begins.append(resume.steps)
+    assert begins == [64, 128, 128, 256]  # where the rollout began that was cut short
+    trained = train(recipe, parts, resume=resume, device="cpu", checkpoint_every=64)
+    assert trained.finished and trained.model.num_timesteps == 320
+    assert state_of(trained.checkpoint) == state_of(whole / "checkpoints" / "000000320")
+    assert untimed(parts) == untimed(whole)
+
+
+def test_a_run_belongs_to_one_process(run: Path, tmp_path: Path) -> None:
+    checkpoint = copy_of(run, tmp_path / "copy")
+    longer = replace(checkpoint.recipe, total_steps=256)
+    logs = read_logs(checkpoint.run)
+    with (
+        FolderLock(checkpoint.run),
+        pytest.raises(ValueError, match=f"in use by this process, {os.getpid()}"),
+    ):
+        train(longer, checkpoint.run, resume=checkpoint, device="cpu")
+    assert read_logs(checkpoint.run) == logs
+    assert find_checkpoint(checkpoint.run) == checkpoint
+    assert train(longer, checkpoint.run, resume=checkpoint, device="cpu").finished
+
+
+def test_episodes_that_cannot_be_gone_on_with_begin_anew(tmp_path: Path) -> None:
+    recipe = tiny("minigrid-memory-s9", total_steps=128)
+    train(recipe, tmp_path, device="cpu")
+    longer = replace(recipe, total_steps=256)
+    with pytest.warns(UserWarning, match="begin anew.*no get_state") as warned:
+        trained = train(longer, tmp_path, resume=find_checkpoint(tmp_path), device="cpu")
+    assert sum("begin anew" in str(one.message) for one in warned) == 1
+    assert trained.model.num_timesteps == 256
 
 
 def test_the_log_after_a_crash_has_no_step_twice(tmp_path: Path) -> None:
@@ -237,14 +290,13 @@ def test_no_checkpoint(tmp_path: Path, name: str, words: str) -> None:
 
 def test_a_failed_save_leaves_the_old_one(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     checkpoint = copy_of(run, tmp_path / "copy")
-    model = checkpoint.load_model(device="cpu")
 
     def fail(*args: Any, **kwargs: Any) -> None:
         raise OSError("no space")
 
-    monkeypatch.setattr("agents.checkpoints.recipe_to_json", fail)
+    monkeypatch.setattr("rmt_rl.checkpoints.os.fsync", fail)
     with pytest.raises(OSError, match="no space"):
-        save_checkpoint(checkpoint.run, model, checkpoint.recipe, checkpoint.curriculum)
+        train(replace(checkpoint.recipe, total_steps=256), checkpoint.run, resume=checkpoint, device="cpu")
     assert find_checkpoint(checkpoint.run) == checkpoint
     assert checkpoint.load_model(device="cpu").num_timesteps == 128
     assert not list((checkpoint.run / "checkpoints").glob(".draft*"))
@@ -273,8 +325,3 @@ def test_reports_tell_the_level(tmp_path: Path) -> None:
     train(easy_recipe(), tmp_path, device="cpu", callbacks=[Reports(lambda *words: told.append(words))])
     assert [steps for steps, _ in told] == [64, 128]
     assert told[0][1].startswith("level ")
-
-
-def test_bad_callbacks() -> None:
-    with pytest.raises(ValueError, match="at least 1 step apart, got 0"):
-        Checkpoints(lambda model: None, 0)

@@ -134,6 +134,16 @@ def test_train_refuses(
     assert not list(tmp_path.glob("runs/*/checkpoints"))
 
 
+def test_train_says_why_it_stopped(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    argv = ["memorize", *SMALL.split(), "--learning-rate", "30", "--out", str(tmp_path)]
+    said = fails(train.main, argv, capsys, monkeypatch)
+    assert "the training has diverged: kl is" in said and "max_kl=1" in said
+    (path,) = tmp_path.glob("*/checkpoints/*0")
+    assert f"is kept in {path}" in said
+
+
 def test_a_run_is_not_overwritten(
     run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

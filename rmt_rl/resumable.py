@@ -1,0 +1,147 @@
+"""Training that can be cut short: what is called between two rollouts, and when a training fails."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+from stable_baselines3.common.callbacks import BaseCallback, CallbackList, ConvertCallback
+from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
+from stable_baselines3.common.type_aliases import MaybeCallback
+
+from rmt_rl.workers import name_the_dead
+
+
+class BetweenRollouts(BaseCallback):
+    """A callback of ``ResumableAlgorithm`` that is also called between an update and the next rollout.
+
+    There, and nowhere else, the state of a training is whole: the model has learnt from all that it has seen,
+    nothing lies in the rollout buffer, and the memories are those of the next step. Wherever it stands among
+    the callbacks, it is called there before all others' ``on_rollout_start`` (``on_training_end`` after the
+    last update), so that none of them is half done.
+    """
+
+    order: ClassVar[int] = 0
+    """those with lower numbers come first"""
+
+    def on_ready(self) -> None:
+        """All callbacks are initialised; none has been told that training starts."""
+
+    def between_rollouts(self) -> bool:
+        """An update is over, or training has just started.
+
+        :return: whether the state is in order; if it is not, those that come later are not called
+        """
+        return True
+
+    def on_failure(self, error: BaseException) -> None:
+        """``error`` is ending the training, Ctrl-C included."""
+
+    def _on_step(self) -> bool:
+        return True
+
+
+class Conductor(BaseCallback):
+    """First among the callbacks: tells those of the pauses between rollouts."""
+
+    def __init__(self, players: list[BetweenRollouts]) -> None:
+        super().__init__()
+        self.players = players
+        self.in_rollout = False
+
+    def _pause(self) -> None:
+        all(player.between_rollouts() for player in self.players)
+
+    def _on_rollout_start(self) -> None:
+        self._pause()
+        self.in_rollout = True
+
+    def _on_rollout_end(self) -> None:
+        self.in_rollout = False
+
+    def _on_training_end(self) -> None:
+        if not self.in_rollout:  # unless a callback has ended the training in the middle of one
+            self._pause()
+
+    def _on_step(self) -> bool:
+        return True
+
+
+class ResumableAlgorithm(OnPolicyAlgorithm):
+    """To be put in front of SB3's PPO or A2C: calls ``BetweenRollouts``, counts iterations on if resumed."""
+
+    _callbacks: list[BaseCallback] = []
+    """of the present training, in their order"""
+    _players: list[BetweenRollouts] = []
+    _iteration = 0
+    """rollouts of the present training, those before it was resumed included"""
+    _log_interval: int | None = 1
+
+    def learn(
+        self,
+        total_timesteps: int,
+        callback: MaybeCallback = None,
+        log_interval: int = 1,
+        tb_log_name: str = "OnPolicyAlgorithm",
+        reset_num_timesteps: bool = True,
+        progress_bar: bool = False,
+    ) -> Self:
+        """As SB3's.
+
+        :raises DeadEnvironmentError: if the worker process of an environment has died
+        """
+        self._iteration, self._log_interval = 0, log_interval
+        try:
+            return super().learn(total_timesteps, callback, 1, tb_log_name, reset_num_timesteps, progress_bar)
+        except BaseException as error:
+            named = name_the_dead(self.env, error)
+            for player in self._players:
+                player.on_failure(named)
+            if named is error:
+                raise
+            raise named from error
+        finally:
+            self._callbacks, self._players = [], []
+
+    def _init_callback(self, callback: MaybeCallback, progress_bar: bool = False) -> BaseCallback:
+        if isinstance(callback, list):
+            callback = CallbackList(callback)
+        if not isinstance(callback, BaseCallback):
+            callback = ConvertCallback(callback)
+        self._callbacks = every_callback(callback)
+        players = [one for one in self._callbacks if isinstance(one, BetweenRollouts)]
+        self._players = sorted(players, key=lambda player: player.order)
+        if not players:
+            return super()._init_callback(callback, progress_bar)
+        both = super()._init_callback([Conductor(self._players), callback], progress_bar)
+        for player in self._players:
+            player.on_ready()
+        return both
+
+    def dump_logs(self, iteration: int = 0) -> None:
+        if iteration:  # from learn, which counts from its own beginning and is told to ask every time
+            self._iteration += 1
+            if self._log_interval is None or self._iteration % self._log_interval:
+                return
+            iteration = self._iteration
+        super().dump_logs(iteration)
+
+    def _excluded_save_params(self) -> list[str]:
+        return [*super()._excluded_save_params(), "_callbacks", "_players", "_log_interval"]
+
+
+def every_callback(root: BaseCallback) -> list[BaseCallback]:
+    """``root`` and all callbacks that it holds, in their order."""
+    found: list[BaseCallback] = []
+
+    def look(value: Any) -> None:
+        if isinstance(value, list | tuple):
+            for part in value:
+                look(part)
+        elif isinstance(value, BaseCallback) and all(value is not one for one in found):
+            found.append(value)
+            for name, held in vars(value).items():
+                if name != "parent":
+                    look(held)
+
+    look(root)
+    return found
