@@ -79,6 +79,7 @@ class MemoryRolloutBuffer(RolloutBuffer):
             iter(super().get(self.sequence_length))
         )  # SB3 flattens its own arrays when first asked for samples
         self._flat_states = map_state(lambda *parts: th.stack(parts, dim=1).flatten(0, 1), *self._states)
+        self._states = []  # or all of them would be held twice
         starts = self.swap_and_flatten(self.episode_starts).reshape(-1, self.sequence_length)
         self._flat_starts = th.from_numpy(starts > 0.5).to(self.device)
         masks = self.action_masks
