@@ -94,6 +94,21 @@ def test_a_run_gives_a_row(core: str) -> None:
     assert table.row_count == 1
 
 
+def test_what_has_a_row_is_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By default the cores that have published figures, and gru."""
+    asked: list[tuple[str, str, int]] = []
+
+    def note(file: Path, work: object, wanted: list[tuple[int, str, int, object]], *_: object) -> None:
+        asked.extend((capacity.SETTINGS[number].task, core, seed) for number, core, seed, _ in wanted)
+
+    monkeypatch.setattr(capacity, "measure_missing", note)
+    results = tmp_path / "rows.json"
+    row = dict(task="Rewrite", segments=51, core="gru", seed=1, accuracy={"50": 0.1, "500": 0.1})
+    rows.write(results, [row], ("task",))
+    capacity.main(["--tasks", "Rewrite", "--seeds", "0", "1", "--results", str(results)])
+    assert asked == [("Rewrite", "armt", 0), ("Rewrite", "gru", 0), ("Rewrite", "armt", 1)]
+
+
 def test_few_updates_suffice_for_one_pair() -> None:
     """What an answerer is for: with one pair to remember it is soon always right."""
     setting = capacity.SETTINGS[-1]._replace(
