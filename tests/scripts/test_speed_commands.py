@@ -56,6 +56,7 @@ def test_acting(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     one, three = rows.read(file)
     assert (one["n_envs"], three["n_envs"], one["early_bytes"], one["late_bytes"]) == (1, 3, 32, 32)
     assert one["late_over_early"] == pytest.approx(one["late_microseconds"] / one["early_microseconds"])
+    assert one["recorded_over_late"] > 0
     assert one["early_over_ppo"] == pytest.approx(one["early_microseconds"] / one["ppo_microseconds"])
 
 
