@@ -14,6 +14,7 @@ from torch import nn
 
 from rmt_rl import MemoryA2C, MemoryPPO
 from rmt_rl.masking import get_action_masks
+from rmt_rl.schedules import HoldThenLinear
 from tests.rmt_rl.test_core_combinations import cores
 from tests.rmt_rl.test_memory_ppo import replay_errors
 from tests.rmt_rl.worlds import ACTIONS, OBSERVATIONS, POLICIES, Masked, Noise
@@ -43,6 +44,7 @@ def agents(draw: st.DrawFn) -> Drawn:
     if "image" in observation:
         width = "features_dim" if observation == "image" else "cnn_output_dim"
         policy["features_extractor_kwargs"] = {width: 7}
+    falls = HoldThenLinear(0.3, 0.1)
     sequence_length = draw(st.sampled_from([1, 3, 4, 12]))
     n_envs = draw(st.integers(1, 3))
     options: Drawn = dict(
@@ -50,7 +52,7 @@ def agents(draw: st.DrawFn) -> Drawn:
         gae_lambda=draw(st.sampled_from([0.0, 0.9, 1.0])),
         ent_coef=draw(st.sampled_from([0.0, 0.1])),
         normalize_advantage=draw(any_bool),
-        learning_rate=draw(st.sampled_from([1e-3, linear])),
+        learning_rate=draw(st.sampled_from([1e-3, HoldThenLinear(3e-3, 0.0)])),
     )
     if is_box:
         options["use_sde"] = draw(any_bool)
@@ -65,8 +67,8 @@ def agents(draw: st.DrawFn) -> Drawn:
         least = 2 if sequence_length == 1 else 1  # SB3 refuses a minibatch of one step
         options["batch_size"] = sequence_length * draw(st.integers(least, most))
         options["n_epochs"] = draw(st.integers(1, 2))
-        options["clip_range"] = draw(st.sampled_from([0.2, linear]))
-        options["clip_range_vf"] = draw(st.sampled_from([None, 0.2, linear]))
+        options["clip_range"] = draw(st.sampled_from([0.2, falls]))
+        options["clip_range_vf"] = draw(st.sampled_from([None, 0.2, falls]))
         options["target_kl"] = draw(st.sampled_from([None, 1e-3]))
     shortest = draw(st.integers(1, 15))
     return dict(
@@ -82,10 +84,6 @@ def agents(draw: st.DrawFn) -> Drawn:
         seed=draw(st.integers(0, 3)),
         **options,
     )
-
-
-def linear(progress_remaining: float) -> float:
-    return 0.1 * progress_remaining + 1e-3
 
 
 def make_env(drawn: Drawn, seed: int) -> VecEnv:
