@@ -107,9 +107,16 @@ class TransformerXL(MemoryCore[XLState]):
         after = XLState(*(torch.cat(leaves)[order] for leaves in zip(*final, strict=True)))
         return torch.cat(outputs)[inverse].view(rows, steps, -1), after
 
+    @torch.no_grad()
+    def step(self, inputs: Tensor, state: XLState, episode_starts: Tensor) -> tuple[Tensor, XLState]:
+        fresh = episode_starts[:, 0]
+        kept = XLState(*(leaf.masked_fill(expand_rows(fresh, leaf), 0) for leaf in state))
+        return self._run(self.encode(inputs), kept, torch.ones_like(kept.filled))
+
     def _select(self, state: XLState, fresh: Tensor) -> XLState:
         """Empty the cache of the rows that begin an episode."""
-        keys, values = (leaf.detach().masked_fill(expand_rows(fresh, leaf), 0.0) for leaf in state[:2])
+        rows = fresh.nonzero().squeeze(1)
+        keys, values = (leaf.detach().index_fill(0, rows, 0.0) for leaf in state[:2])
         return XLState(keys, values, state.filled.masked_fill(fresh, 0))
 
     def _run(
