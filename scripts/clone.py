@@ -22,7 +22,7 @@ from rich.live import Live
 from agents.checkpoints import FOLDER, save_checkpoint
 from agents.cloning import clone, find_expert, record
 from agents.environments import make_env, make_vec, set_levels, training_seed
-from agents.evaluation import default_levels, evaluate
+from agents.evaluation import evaluate
 from agents.levels import Level
 from agents.recipes import RECIPES, MiniGridRecipe, Recipe, get_recipe
 from agents.training import build_curriculum, build_model
@@ -45,7 +45,7 @@ class Arguments:
     rate: float = 1e-3
     """step size of Adam at the beginning; it falls in a line to a tenth"""
     episodes: int = 256
-    """episodes to measure the agent by, at each level"""
+    """episodes to measure the agent by, at the last level"""
     device: str = "auto"
     """cpu, cuda, or auto for cuda where there is one"""
     threads: int = 1
@@ -118,12 +118,12 @@ def main(argv: Sequence[str]) -> None:
         evaluate(
             model,
             recipe,
-            default_levels(recipe),
+            recipe.levels[-1:],
             episodes=arguments.episodes,
             on_level=lambda result: add_result(table, result),
         )
     CONSOLE.print(f"checkpoint: {checkpoint}")
-    CONSOLE.print(f"next: python scripts/train.py --resume {folder}")
+    CONSOLE.print(f"next: python scripts/evaluate.py {folder}, or train.py --resume {folder}")
 
 
 if __name__ == "__main__":
