@@ -14,6 +14,7 @@ import pickle
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -69,6 +70,14 @@ def extra_files(steps: int, recipe: Recipe, curriculum: dict[str, Any]) -> dict[
         name: (json.dumps(content, indent=2) + "\n").encode()
         for name, content in ((RECIPE, recipe_to_json(recipe)), (STATE, state))
     }
+
+
+def save_checkpoint(run: Path, model: MemoryPPO, recipe: Recipe, curriculum: dict[str, Any]) -> Path:
+    """Write a checkpoint of a model that is not being trained, and return where."""
+    buffer = BytesIO()
+    model.save(buffer)
+    files = {MODEL: buffer.getvalue(), **extra_files(model.num_timesteps, recipe, curriculum)}
+    return checkpoints.write_checkpoint(run / FOLDER, model.num_timesteps, files)
 
 
 def checkpoints_of(run: Path) -> list[Path]:

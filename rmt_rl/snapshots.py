@@ -136,11 +136,12 @@ class Snapshots:
     def _restart(self, reason: str) -> None:
         model = self.model
         assert model.env is not None
-        warnings.warn(
-            f"the episodes begin anew, as the environments cannot be gone on with: {reason}. The training "
-            "goes on from what was learnt, but not exactly as it would have without a break",
-            stacklevel=2,
-        )
+        if model.num_timesteps:  # or there was no training yet, and no episodes
+            warnings.warn(
+                f"the episodes begin anew, as the environments cannot be gone on with: {reason}. The "
+                "training goes on from what was learnt, but not exactly as it would have without a break",
+                stacklevel=2,
+            )
         if model.seed is not None:
             model.env.seed(restart_seed(model.seed, model.num_timesteps))
         model._last_obs = model.env.reset()  # type: ignore[assignment]
