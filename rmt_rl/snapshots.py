@@ -112,7 +112,7 @@ class Snapshots:
             model.set_parameters(saved.parameters, exact_match=True, device=model.device)
         except RuntimeError as error:
             raise ValueError(f"the checkpoint is another model's: {error}") from error
-        _put(model, {name: saved.data[name] for name in COUNTERS if name in saved.data})
+        _put(model, {name: saved.data[name] for name in COUNTERS if saved.data.get(name) is not None})
         _put(model, training.get("options", {}))
         nothing = env_states.no_rows("the checkpoint has no state of them", [])
         states: EnvStates = training.get("environments", nothing)
