@@ -19,7 +19,6 @@ import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from copy import deepcopy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -111,9 +110,7 @@ def export_onnx(model: MemoryOnPolicyAlgorithm, path: str | os.PathLike[str]) ->
     _require("onnx", "onnxscript")
     path = Path(path)
     path = path if path.suffix else path.with_name(path.name + ".onnx")
-    # On a copy: the live model may lie on another device, or be in training.
-    policy = deepcopy(model.policy).to("cpu")
-    policy.set_training_mode(False)
+    policy = _copied(model.policy)
     step = ActingStep(policy)
     batch = th.export.Dim("batch")
     # Apart: one tensor in several places would become one input.
@@ -159,7 +156,7 @@ def check_onnx(
     import onnxruntime  # type: ignore[import-untyped]
 
     session = onnxruntime.InferenceSession(os.fspath(path), providers=["CPUExecutionProvider"])
-    policy = deepcopy(model.policy).to("cpu")
+    policy = _copied(model.policy)
     step, rng, state, worst = ActingStep(policy), np.random.default_rng(seed), None, 0.0
     policy.observation_space.seed(seed)
     memory = [np.zeros_like(leaf.detach().numpy()) for leaf in leaves(policy.initial_states(rows))]
@@ -182,6 +179,15 @@ def check_onnx(
                 )
             worst = max(worst, difference)
     return worst
+
+
+def _copied(policy: MemoryActorCriticPolicy) -> MemoryActorCriticPolicy:
+    """The same on the CPU and at work: the live one may lie elsewhere, or be in training."""
+    with th.random.fork_rng(devices=[]):  # its first weights are of no use
+        copy = type(policy)(**policy._get_constructor_parameters())
+    copy.load_state_dict(policy.state_dict())
+    copy.set_training_mode(False)
+    return copy
 
 
 def _fields(state: tuple[Any, ...], prefix: str = "") -> Iterator[str]:

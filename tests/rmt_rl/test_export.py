@@ -43,6 +43,7 @@ def sharp(model: MemoryPPO) -> MemoryPPO:
 
 def test_a_step_with_a_memory(tmp_path: Path) -> None:
     model = sharp(build(worlds()))
+    model.learn(36)
     training = model.policy.training
     file = export_onnx(model, tmp_path / "agent")
     assert file == tmp_path / "agent.onnx"
