@@ -43,7 +43,7 @@ class ExactCheckpoint(BetweenRollouts):
     episodes begin anew, with a warning. Checkpoints are taken between rollouts: a training that is killed
     goes on from the last one written, one that ends by an error or by Ctrl-C from the beginning of its last
     rollout. What comes after is the same, to the bit, if the program and its versions, the machine and the
-    number of torch's threads are.
+    number of torch's threads are, and if what torch computes there is deterministic.
 
     :param folder: for the checkpoints, of this training alone
     :param every: steps of training between two of them, all environments together
@@ -77,19 +77,19 @@ class ExactCheckpoint(BetweenRollouts):
         """the newest checkpoint that this training has written, or has gone on from"""
         self._lock: FolderLock | None = None
         self._source: Path | None = None
-        self._files: Files = {}
-        self._taken_at = self._written_at = -1
+        self._taken: tuple[int, Files] | None = None
+        """the last state that was in order: its step and its files"""
+        self._written_at = -1
         self._begun = self._in_rollout = False
 
     def _init_callback(self) -> None:
         if not isinstance(self.model, MemoryOnPolicyAlgorithm):
             raise TypeError(f"ExactCheckpoint is for MemoryPPO, got {type(self.model).__name__}")
+        self._taken, self._in_rollout = None, False
         self._lock = FolderLock(self.folder)
         _tidy(self.folder)
-        if self._begun:  # a further call of learn goes on from where the last one ended
-            return
-        self._source = self._find()
-        self._begun = True
+        if not self._begun:  # a further call of learn goes on from where the last one ended
+            self._source = self._find()
 
     def _find(self) -> Path | None:
         if not isinstance(self.resume, bool):
@@ -106,7 +106,6 @@ class ExactCheckpoint(BetweenRollouts):
     def on_ready(self) -> None:
         others = [callback for callback in self.model._callbacks if callback is not self]
         self.snapshots = Snapshots(self.model, others)
-        (self.folder / STOPPED).unlink(missing_ok=True)
         if self._source is not None:
             self.snapshots.restore(read(self._source))
             self.path = self._source.parent
@@ -114,8 +113,9 @@ class ExactCheckpoint(BetweenRollouts):
                 print(f"going on from {self.path}")
         else:
             self.path = None
-        self._files, self._taken_at = {}, -1
         self._written_at = self.model.num_timesteps
+        self._begun = True
+        (self.folder / STOPPED).unlink(missing_ok=True)
 
     def between_rollouts(self) -> bool:
         if self._source is not None:
@@ -123,7 +123,7 @@ class ExactCheckpoint(BetweenRollouts):
             self.snapshots.restore(read(self._source), restart=False)
             self._source = None
         self._take()
-        if self._taken_at >= self._written_at + self.every:
+        if self.model.num_timesteps >= self._written_at + self.every:
             self._write()
         return True
 
@@ -134,41 +134,39 @@ class ExactCheckpoint(BetweenRollouts):
         self._in_rollout = False
 
     def _on_training_end(self) -> None:
-        if (
-            self._taken_at != self.model.num_timesteps
-        ):  # a callback has ended it, or has found it out of order
+        if self._taken is None or self._taken[0] != self.model.num_timesteps:
+            # A callback has ended it inside a rollout, or another one has found it out of order.
             self._take(complete=not self._in_rollout)
-        self._in_rollout = False
         self._write()
         self._release()
 
     def on_failure(self, error: BaseException) -> None:
         try:
-            if self._files:
+            if self._taken is not None:
                 self._write()
-                error.add_note(f"the state before the last rollout is kept in {self.path}")
+                error.add_note(f"the last state that was in order is kept in {self.path}")
                 notes = "\n".join((f"{type(error).__name__}: {error}", *error.__notes__))
                 (self.folder / STOPPED).write_text(f"step {self.model.num_timesteps}: {notes}\n")
         finally:
-            self._in_rollout = False
             self._release()
 
     def _take(self, complete: bool = True) -> None:
         check_weights(self.model.policy)  # or such a checkpoint might take the place of a good one
         extra = self.extra() if self.extra is not None else {}
-        self._files = {MODEL: self.snapshots.take(complete), **extra}
-        self._taken_at = self.model.num_timesteps
+        self._taken = self.model.num_timesteps, {MODEL: self.snapshots.take(complete), **extra}
 
     def _write(self) -> None:
-        if self._taken_at == self._written_at and self.path is not None:
+        assert self._taken is not None
+        steps, files = self._taken
+        if steps == self._written_at and self.path is not None:
             return
-        self.path = write_checkpoint(self.folder, self._taken_at, self._files)
-        self._written_at = self._taken_at
+        self.path = write_checkpoint(self.folder, steps, files)
+        self._written_at = steps
         if self.verbose:
             print(f"checkpoint: {self.path}")
         if self.keep is not None:
             # Later ones are there if this training began with an old one: they are not the oldest.
-            until = [path for path in checkpoints_of(self.folder) if int(path.name) <= self._taken_at]
+            until = [path for path in checkpoints_of(self.folder) if int(path.name) <= steps]
             for old in until[: -self.keep]:
                 _remove(old)
 
@@ -189,6 +187,7 @@ def write_checkpoint(folder: Path, steps: int, files: Files) -> Path:
     """Write a checkpoint, and return where. Whenever this is cut off, what was there before is whole."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{steps:0{DIGITS}d}"
+    old = folder / f"{_OLD}{path.name}"
     draft = Path(tempfile.mkdtemp(prefix=_DRAFT, dir=folder))
     try:
         draft.chmod(0o755)
@@ -198,13 +197,14 @@ def write_checkpoint(folder: Path, steps: int, files: Files) -> Path:
                 file.flush()
                 os.fsync(file.fileno())
         _sync(draft)
-        old = folder / f"{_OLD}{path.name}"
         if path.exists():
             os.replace(path, old)  # no folder takes the place of another; _tidy knows what this name means
         os.replace(draft, path)
         _sync(folder)
         shutil.rmtree(old, ignore_errors=True)
     finally:
+        if old.exists() and not path.exists():
+            os.replace(old, path)
         shutil.rmtree(draft, ignore_errors=True)
     return path
 

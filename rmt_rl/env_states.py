@@ -111,7 +111,13 @@ def layers_of(env: VecEnv) -> list[VecEnvWrapper]:
 
 def data_of(thing: object) -> dict[str, Any]:
     """The attributes that are plain data: numbers, texts, arrays, tensors, generators, and lists of such."""
-    return {name: value for name, value in vars(thing).items() if _is_data(value)}
+    skip = ("locals", "globals")  # a callback's view of the training
+    return only_data({name: value for name, value in vars(thing).items() if name not in skip})
+
+
+def only_data(values: dict[str, Any]) -> dict[str, Any]:
+    """Those of the values that are plain data."""
+    return {name: value for name, value in values.items() if _is_data(value)}
 
 
 def _is_data(value: Any) -> bool:

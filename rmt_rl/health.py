@@ -177,6 +177,8 @@ class Health(BetweenRollouts):
         self._remove_hooks()
 
     def on_failure(self, error: BaseException) -> None:
+        if not self._hooks:  # training had not started
+            return
         self._remove_hooks()
         try:
             check_weights(self.model.policy)

@@ -40,16 +40,16 @@ class BetweenRollouts(BaseCallback):
         return True
 
 
-class Conductor(BaseCallback):
+class Pauses(BaseCallback):
     """First among the callbacks: tells those of the pauses between rollouts."""
 
-    def __init__(self, players: list[BetweenRollouts]) -> None:
+    def __init__(self, watchers: list[BetweenRollouts]) -> None:
         super().__init__()
-        self.players = players
+        self.watchers = watchers
         self.in_rollout = False
 
     def _pause(self) -> None:
-        all(player.between_rollouts() for player in self.players)
+        all(watcher.between_rollouts() for watcher in self.watchers)
 
     def _on_rollout_start(self) -> None:
         self._pause()
@@ -71,7 +71,7 @@ class ResumableAlgorithm(OnPolicyAlgorithm):
 
     _callbacks: list[BaseCallback] = []
     """of the present training, in their order"""
-    _players: list[BetweenRollouts] = []
+    _watchers: list[BetweenRollouts] = []
     _iteration = 0
     """rollouts of the present training, those before it was resumed included"""
     _log_interval: int | None = 1
@@ -94,13 +94,13 @@ class ResumableAlgorithm(OnPolicyAlgorithm):
             return super().learn(total_timesteps, callback, 1, tb_log_name, reset_num_timesteps, progress_bar)
         except BaseException as error:
             named = name_the_dead(self.env, error)
-            for player in self._players:
-                player.on_failure(named)
+            for watcher in self._watchers:
+                watcher.on_failure(named)
             if named is error:
                 raise
             raise named from error
         finally:
-            self._callbacks, self._players = [], []
+            self._callbacks, self._watchers = [], []
 
     def _init_callback(self, callback: MaybeCallback, progress_bar: bool = False) -> BaseCallback:
         if isinstance(callback, list):
@@ -108,13 +108,13 @@ class ResumableAlgorithm(OnPolicyAlgorithm):
         if not isinstance(callback, BaseCallback):
             callback = ConvertCallback(callback)
         self._callbacks = every_callback(callback)
-        players = [one for one in self._callbacks if isinstance(one, BetweenRollouts)]
-        self._players = sorted(players, key=lambda player: player.order)
-        if not players:
+        watchers = [one for one in self._callbacks if isinstance(one, BetweenRollouts)]
+        self._watchers = sorted(watchers, key=lambda watcher: watcher.order)
+        if not watchers:
             return super()._init_callback(callback, progress_bar)
-        both = super()._init_callback([Conductor(self._players), callback], progress_bar)
-        for player in self._players:
-            player.on_ready()
+        both = super()._init_callback([Pauses(self._watchers), callback], progress_bar)
+        for watcher in self._watchers:
+            watcher.on_ready()
         return both
 
     def dump_logs(self, iteration: int = 0) -> None:
@@ -126,7 +126,7 @@ class ResumableAlgorithm(OnPolicyAlgorithm):
         super().dump_logs(iteration)
 
     def _excluded_save_params(self) -> list[str]:
-        return [*super()._excluded_save_params(), "_callbacks", "_players", "_log_interval"]
+        return [*super()._excluded_save_params(), "_callbacks", "_watchers", "_log_interval"]
 
 
 def every_callback(root: BaseCallback) -> list[BaseCallback]:

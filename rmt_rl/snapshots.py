@@ -19,7 +19,7 @@ from stable_baselines3.common.vec_env import VecEnv
 
 from rmt_rl import env_states
 from rmt_rl.cores.base import map_state
-from rmt_rl.env_states import EnvStates, data_of
+from rmt_rl.env_states import EnvStates, data_of, only_data
 from rmt_rl.on_policy import MemoryOnPolicyAlgorithm
 
 ENTRY = "training.pt"
@@ -72,12 +72,13 @@ class Snapshots:
         :param complete: false inside a rollout, where the environments cannot be gone back to
         """
         model = self.model
-        if model._memory is not None:
-            # A restored tensor is contiguous; the one that goes on has to be alike, or sums may round
-            # otherwise.
-            contiguous = th.contiguous_format
-            model._memory = map_state(lambda leaf: leaf.clone(memory_format=contiguous), model._memory)
         assert model.env is not None
+        # What is restored lies in memory in its plain order. What goes on without a break has to as well, as
+        # sums may round otherwise in another.
+        model._last_obs = _in_plain_order(model._last_obs)
+        if model._memory is not None:
+            plain = th.contiguous_format
+            model._memory = map_state(lambda leaf: leaf.clone(memory_format=plain), model._memory)
         environments = env_states.take(model.env)
         if not complete:
             environments = env_states.no_rows("the training ended inside a rollout", environments.layers)
@@ -86,7 +87,7 @@ class Snapshots:
             "environments": environments,
             "callbacks": {name: self._state_of(name, callback) for name, callback in self.callbacks.items()},
             "options": _changed(self._present_options(), self._options),
-            "logged": {name: dict(getattr(model.logger, name)) for name in LOGGED},
+            "logged": {name: only_data(getattr(model.logger, name)) for name in LOGGED},
             "generators": _generators(model),
         }
         buffer, part = io.BytesIO(), io.BytesIO()
@@ -114,6 +115,7 @@ class Snapshots:
             raise ValueError(f"the checkpoint is another model's: {error}") from error
         _put(model, {name: saved.data[name] for name in COUNTERS if saved.data.get(name) is not None})
         _put(model, training.get("options", {}))
+        model._num_timesteps_at_start = model.num_timesteps  # for frames per second
         nothing = env_states.no_rows("the checkpoint has no state of them", [])
         states: EnvStates = training.get("environments", nothing)
         if saved.training is not None:
@@ -226,6 +228,12 @@ def _set_generators(model: MemoryOnPolicyAlgorithm, states: dict[str, Any]) -> N
     if states["cuda"] and th.cuda.is_available():
         th.cuda.set_rng_state_all(states["cuda"])
     model.action_space.np_random.bit_generator.state = states["actions"]
+
+
+def _in_plain_order(observations: Any) -> Any:
+    if isinstance(observations, dict):
+        return {key: np.ascontiguousarray(part) for key, part in observations.items()}
+    return np.ascontiguousarray(observations)
 
 
 def _put(thing: object, attributes: dict[str, Any]) -> None:

@@ -93,6 +93,23 @@ def test_killed_at_any_byte(tmp_path: Path) -> None:
     assert contents(tmp_path) == {"000000001": FIRST, "000000002": SECOND}
 
 
+def test_a_failed_write_takes_nothing_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_checkpoint(tmp_path, 1, FIRST)
+    for name in ("fsync", "replace"):
+        with monkeypatch.context() as patch:
+            real, failures = getattr(os, name), iter([None, OSError("no space")])
+
+            def fail(*arguments: Any, real: Any = real, failures: Any = failures) -> None:
+                if (error := next(failures, None)) is not None:
+                    raise error
+                real(*arguments)
+
+            patch.setattr(os, name, fail)
+            with pytest.raises(OSError, match="no space"):
+                write_checkpoint(tmp_path, 1, SECOND)
+        assert contents(tmp_path) == {"000000001": FIRST}
+
+
 @pytest.mark.parametrize("steps", [1, 2])
 def test_killed_at_any_operation(steps: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where a checkpoint takes the place of an older one of its step."""
@@ -195,6 +212,19 @@ def test_a_failed_start_locks_nothing(tmp_path: Path) -> None:
     FolderLock(tmp_path).release()
 
 
+def test_a_failure_writes_nothing_into_anothers_folder(tmp_path: Path) -> None:
+    checkpoint, model = ExactCheckpoint(tmp_path, TOTAL), make_model(make_env("batched"))
+    with pytest.raises(KeyboardInterrupt):
+        model.learn(TOTAL, callback=[checkpoint, StopAt(2 * ROLLOUT + 1)])
+    shutil.rmtree(tmp_path)
+    with FolderLock(tmp_path), pytest.raises(ValueError, match="in use by this process"):
+        model.learn(ROLLOUT, callback=checkpoint)
+    assert [path.name for path in tmp_path.iterdir()] == [".lock"]
+    with pytest.raises(KeyboardInterrupt):
+        model.learn(TOTAL, callback=[checkpoint, StopAt(1)])
+    assert [path.name for path in checkpoints_of(tmp_path)] == ["000000000"]
+
+
 # -- going on
 
 
@@ -208,7 +238,7 @@ def test_interrupted_anywhere(kind: str, tmp_path: Path, whole: dict[str, str]) 
             make_model(env).learn(TOTAL, callback=[*callbacks.all, StopAt(steps)])
         kept = checkpoints_of(tmp_path)[-1]
         assert int(kept.name) == (steps - 1) // ROLLOUT * ROLLOUT
-        assert raised.value.__notes__ == [f"the state before the last rollout is kept in {kept}"]
+        assert raised.value.__notes__ == [f"the last state that was in order is kept in {kept}"]
         assert (tmp_path / STOPPED).read_text().startswith(f"step {-(-steps // 4) * 4}: KeyboardInterrupt")
     assert train(tmp_path, kind) == (whole if kind == "batched" else train(tmp_path / "whole", kind))
     assert not (tmp_path / STOPPED).exists()
@@ -288,6 +318,27 @@ def test_exploration_noise_that_depends_on_the_state(frequency: int, tmp_path: P
     np.testing.assert_array_equal(parts(tmp_path / "parts", 20, 40), parts(tmp_path / "whole"))
 
 
+class Picture(gym.Env[Any, Any]):
+    """Noise as SB3 takes it for a picture, channels last, which it turns around."""
+
+    observation_space = gym.spaces.Box(0, 255, (36, 36, 3), np.uint8)
+    action_space = gym.spaces.Discrete(3)
+
+    def get_state(self) -> Any:
+        return self.np_random.bit_generator.state
+
+    def set_state(self, state: Any) -> None:
+        self.np_random.bit_generator.state = state
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        return self.np_random.integers(0, 256, (36, 36, 3), np.uint8), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        over = bool(self.np_random.random() < 0.2)
+        return self.reset()[0], float(self.np_random.normal()), over, False, {}
+
+
 class Walk(gym.Env[Any, Any]):
     """A Dict of observations, continuous actions, a state that can be had."""
 
@@ -317,6 +368,7 @@ class Walk(gym.Env[Any, Any]):
 
 
 WRAPPED: dict[str, Callable[[], VecEnv]] = {
+    "picture": lambda: DummyVecEnv([Picture, Picture]),
     "monitor": lambda: VecMonitor(DummyVecEnv([Walk, Walk])),
     "frames": lambda: VecFrameStack(make_sb3_vec(TASK, 2, delay=5), 3),
     "both": lambda: VecFrameStack(VecNormalize(make_vec_env(TASK, 2, env_kwargs=dict(delay=4))), 2),
@@ -330,7 +382,7 @@ def test_wrappers(kind: str, tmp_path: Path) -> None:
 
     def learn(folder: Path, steps: int) -> list[Any]:
         env = WRAPPED[kind]()
-        policy = "MultiInputPolicy" if kind == "monitor" else "MlpPolicy"
+        policy = {"monitor": "MultiInputPolicy", "picture": "CnnPolicy"}.get(kind, "MlpPolicy")
         model = make_model(env, policy, n_steps=9, sequence_length=9, batch_size=18, learning_rate=1e-3)
         model.learn(steps, callback=ExactCheckpoint(folder, 18, resume=True))
         episodes = [(info["r"], info["l"]) for info in model.ep_info_buffer or ()]
@@ -342,7 +394,7 @@ def test_wrappers(kind: str, tmp_path: Path) -> None:
     whole = learn(tmp_path / "whole", 5 * 18)
     learn(tmp_path / "parts", 2 * 18)
     parts = learn(tmp_path / "parts", 5 * 18)
-    assert parts[0] == whole[0] and len(whole[0]) > 5
+    assert parts[0] == whole[0] and (len(whole[0]) > 5 or kind == "picture")
     for one, other in zip(parts[1:], whole[1:], strict=True):
         np.testing.assert_array_equal(one, other)
 
