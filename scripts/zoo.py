@@ -23,7 +23,7 @@ COMMANDS = ("train", "enjoy")
 
 
 def with_hyperparameters(command: str, argv: Sequence[str]) -> list[str]:
-    """The arguments, with our file of hyperparameters where one of our algorithms is trained and none is given."""
+    """The arguments, with our file of hyperparameters where one of ours is trained and none is given."""
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--algo")
     parser.add_argument("-conf", "--conf-file")

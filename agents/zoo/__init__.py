@@ -5,6 +5,7 @@ rl_zoo3 is imported when ``register`` is called, as it is an extra: see requirem
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 from typing import Any
 
@@ -45,16 +46,16 @@ def register() -> None:
     :raises ValueError: if rl_zoo3 is not installed
     """
     try:
-        from rl_zoo3.hyperparams_opt import HYPERPARAMS_CONVERTER, HYPERPARAMS_SAMPLER
-        from rl_zoo3.utils import ALGOS
+        tuning = importlib.import_module("rl_zoo3.hyperparams_opt")
+        utils = importlib.import_module("rl_zoo3.utils")
     except ModuleNotFoundError as error:
         raise ValueError(
-            f'there is no module {error.name!r}: install the extra, pip install -c constraints.txt -e ".[zoo]", '
-            "and then pip install --no-deps -r requirements-zoo.txt"
+            f"there is no module {error.name!r}: install the extra, "
+            'pip install -c constraints.txt -e ".[zoo]", and then pip install --no-deps -r requirements-zoo.txt'
         ) from error
-    ALGOS.update(ALGORITHMS)
-    HYPERPARAMS_SAMPLER.update(SAMPLERS)
-    HYPERPARAMS_CONVERTER.update(CONVERTERS)
+    utils.ALGOS.update(ALGORITHMS)
+    tuning.HYPERPARAMS_SAMPLER.update(SAMPLERS)
+    tuning.HYPERPARAMS_CONVERTER.update(CONVERTERS)
     for recipe in RECIPES:
         if env_id(recipe) not in gym.registry:
             gym.register(

@@ -12,8 +12,8 @@ from rmt_rl.schedules import HoldThenLinear
 def from_recipe(recipe: Recipe) -> dict[str, Any]:
     """A recipe for ``memory_ppo``, with its curriculum.
 
-    rl_zoo3 knows learning rates that stay or fall in a line to 0; ``hold`` and ``final_learning_rate`` are not
-    carried over, those of the entropy bonus are.
+    rl_zoo3 knows learning rates that stay or fall in a line to 0: ``hold`` and ``final_learning_rate`` are
+    not carried over, but for the entropy bonus they are.
     """
     callbacks: list[dict[str, dict[str, Any]]] = [
         {

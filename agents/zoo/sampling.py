@@ -29,7 +29,7 @@ Converter = Callable[[dict[str, Any]], dict[str, Any]]
 def convert(drawn: dict[str, Any]) -> dict[str, Any]:
     """Arguments of the algorithm from the numbers of a trial.
 
-    Lengths are powers of 2. A training sequence longer than rollout or minibatch makes those as long as itself.
+    Lengths are powers of 2; rollout and minibatch are at least as long as a training sequence.
     """
     arguments = dict(drawn)
     power = arguments.pop("sequence_length_pow")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,7 @@ def test_train_and_enjoy(tmp_path: Path, calls: list[tuple[Any, Any, Any]]) -> N
     zoo.main([*enjoy.split(), str(tmp_path)])
     assert len(calls) == 50
     assert calls[0][0] is None and calls[0][1].all()
-    for (*_, after), (state, *_) in zip(calls, calls[1:], strict=False):
+    for (*_, after), (state, *_) in pairwise(calls):
         assert state is after  # the memory goes from call to call
     assert any(starts.any() for _, starts, _ in calls[1:])  # and the second episode begins with a fresh one
 
