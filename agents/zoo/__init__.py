@@ -51,7 +51,7 @@ def register() -> None:
     except ModuleNotFoundError as error:
         raise ValueError(
             f"there is no module {error.name!r}: install the extra, "
-            'pip install -c constraints.txt -e ".[zoo]", and then pip install --no-deps -r requirements-zoo.txt'
+            'pip install -c constraints.txt -e ".[zoo]", then pip install --no-deps -r requirements-zoo.txt'
         ) from error
     utils.ALGOS.update(ALGORITHMS)
     tuning.HYPERPARAMS_SAMPLER.update(SAMPLERS)

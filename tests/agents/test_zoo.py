@@ -63,7 +63,7 @@ def test_a_task_is_at_the_last_level() -> None:
 
 
 def test_whatever_is_drawn_fits() -> None:
-    """The law: the lengths fit each other, and a trial that is loaded gives what it gave when it was drawn."""
+    """Lengths fit each other, and a trial that is loaded gives what it gave when it was drawn."""
     for name, algorithm in ALGORITHMS.items():
         study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
         env = make_vec_env("CartPole-v1", n_envs=3)
