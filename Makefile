@@ -7,8 +7,9 @@ DEMO_ARGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-EXTRAS := bench,dev,envs,export,popgym,train,weights
+EXTRAS := bench,dev,envs,export,popgym,train,weights,zoo
 MEMORY_GYM := requirements-memory-gym.txt
+ZOO := requirements-zoo.txt
 # One torch thread for each pytest worker: more of them only fight over the cores.
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS)
 
@@ -20,7 +21,7 @@ help:  ## list the targets
 
 setup: $(STAMP)  ## create .venv and install everything into it, at the versions of constraints.txt
 
-$(STAMP): pyproject.toml constraints.txt $(MEMORY_GYM)
+$(STAMP): pyproject.toml constraints.txt $(MEMORY_GYM) $(ZOO)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 		echo "rmt_rl needs Python >= 3.11, but '$(PYTHON)' is $$($(PYTHON) --version 2>&1)."; \
 		echo "Name another one: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 1; } >&2
@@ -28,7 +29,7 @@ $(STAMP): pyproject.toml constraints.txt $(MEMORY_GYM)
 		echo "'$(PYTHON) -m venv' failed: install the venv module of this Python (Debian: python3-venv)."; \
 		exit 1; } >&2
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[$(EXTRAS)]'
-	$(BIN)/python -m pip install --quiet --no-deps -r $(MEMORY_GYM)
+	$(BIN)/python -m pip install --quiet --no-deps -r $(MEMORY_GYM) -r $(ZOO)
 	@touch $@
 
 demo: $(STAMP)  ## train an agent with memory and one without, print and draw how far they remember
