@@ -17,6 +17,7 @@ WRAPPER_STATE = ("rewards", "needs_reset", "total_steps", "current_reset_info", 
 before are left out: they only grow."""
 KNOWN_WRAPPERS = {
     "Monitor", "TimeLimit", "OrderEnforcing", "PassiveEnvChecker",
+    "PatchedTimeLimit",  # what rl_zoo3, once imported, puts in TimeLimit's place
     "ClipAction", "ClipReward", "DtypeObservation", "FilterObservation", "FlattenObservation",
     "GrayscaleObservation", "RescaleAction", "RescaleObservation", "ReshapeObservation", "ResizeObservation",
 }  # fmt: skip
