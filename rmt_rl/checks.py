@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
+from torch import Tensor
 from torch.distributions import Distribution
 
 ENCODABLE = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
@@ -29,6 +31,17 @@ def check_no_nan(what: str, value: Any) -> None:
     raise ValueError(
         f"{what} of shape {array.shape} holds {int(np.isnan(array).sum())} NaN, the first at index {where}; "
         "mend the environment (or a wrapper such as VecNormalize) so that it gives numbers"
+    )
+
+
+def check_finite(latent: Tensor) -> None:
+    """Raise ValueError unless what a policy has worked out of its observations and memory is finite."""
+    if math.isfinite(latent.sum().item()):  # one operation and no copy, unlike torch's isfinite
+        return
+    raise ValueError(
+        "the policy works out numbers that are not finite: its weights or its memory hold NaN, as after "
+        "training has diverged, or an observation is infinite; load an earlier checkpoint, or begin with "
+        "state=None"
     )
 
 

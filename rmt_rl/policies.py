@@ -24,7 +24,7 @@ from stable_baselines3.common.torch_layers import (
 from stable_baselines3.common.type_aliases import PyTorchObs, Schedule
 from torch import Tensor
 
-from rmt_rl.checks import check_no_nan, check_observation_space
+from rmt_rl.checks import check_finite, check_no_nan, check_observation_space, unchecked_distributions
 from rmt_rl.cores import MemoryCore, make_core
 from rmt_rl.masking import check_action_masks, masked_distribution
 from rmt_rl.states import CoreStates, MemoryState, SequenceBatch
@@ -211,9 +211,13 @@ class MemoryActorCriticPolicy(ActorCriticPolicy):
         episode_starts: Tensor,
         action_masks: Tensor | None = None,
     ) -> tuple[Distribution, CoreStates]:
-        """The distribution of one step's actions (parameters as for ``forward``) and the new states."""
+        """The distribution of one step's actions (parameters as for ``forward``) and the new states.
+
+        :raises ValueError: if what the actor has worked out of them is no finite number
+        """
         pi, _, states = self._remember(obs, states, episode_starts.unsqueeze(1))
         latent = self.mlp_extractor.forward_actor(pi)
+        check_finite(latent)
         return self._get_action_dist_from_latent(latent, action_masks), states
 
     def predict_values(  # type: ignore[override]
@@ -269,7 +273,8 @@ class MemoryActorCriticPolicy(ActorCriticPolicy):
         if action_masks is not None:
             allowed = check_action_masks(action_masks, self.action_space, count)
             masks = th.from_numpy(allowed).to(self.device)
-        with th.no_grad():
+        # Its parameters have been looked at; torch's distributions take longer to do so.
+        with th.no_grad(), unchecked_distributions():
             first = th.from_numpy(starts).to(self.device)
             distribution, states = self.get_distribution(obs, states, first, masks)
             actions = distribution.get_actions(deterministic=deterministic)

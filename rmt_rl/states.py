@@ -54,6 +54,8 @@ class MemoryState:
                 "were given; pass one observation per environment, or None to begin afresh"
             )
         for leaf in leaves(self.states):
+            if leaf.device == device:
+                continue
             if leaf.device.type != device.type or (leaf.device.index or 0) != (device.index or 0):
                 raise ValueError(
                     f"this state lies on {leaf.device}, the policy on {device}; "

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from rmt_rl.cores.base import require_positive
-from rmt_rl.cores.blocks import Block, RelativePositions, hide
+from rmt_rl.cores.blocks import Block, RelativePositions, conceal, hide
 from rmt_rl.cores.rmt import RMT
 from rmt_rl.cores.unroll import Group
 
@@ -45,13 +45,13 @@ class RMTXL(RMT):
         retention: bool = False,
         segment_jitter: float = 0.0,
     ) -> None:
-        require_positive("memory_length", memory_length)
+        # First, as the base makes its places by it.
+        self.memory_length = require_positive("memory_length", memory_length)
         super().__init__(
             input_dim, width, layers, heads, segment_length, memory_tokens,
             feedforward, dropout, gated, persistent_tokens, memory_noise, bptt_segments, retention,
             segment_jitter,
         )  # fmt: skip
-        self.memory_length = memory_length
         self.options["memory_length"] = memory_length
         self.positions = RelativePositions(width, heads, memory_length)
 
@@ -80,18 +80,18 @@ class RMTXL(RMT):
         relative = self.positions.timeline(block, of_steps, self.memory_length)
         return F.pad(relative, (tokens, writing, tokens, writing)) + visible
 
-    def visible_to_step(self, cache: Tensor, position: Tensor, window: Tensor) -> Tensor:
-        distance = self._distance(position, self.sizes.steps)  # (B, W + S)
-        visible = F.pad(
-            (distance >= 0) & (distance <= self.memory_length), (self.memory_tokens, 0), value=True
-        )
-        return hide(visible[:, None, None] & self._exists(window, self.sizes.steps), cache)
+    def sight(self, cache: Tensor, position: Tensor, window: Tensor) -> tuple[Tensor, Tensor]:
+        distance = position[:, None] - self.place  # (B, M + W + S)
+        reach = torch.minimum(position + window, position.new_tensor(self.memory_length))
+        far = (distance > reach[:, None]) & (self.place >= -self.memory_length)
+        mask = conceal((far | (distance < 0))[:, None, None], cache)
+        return mask, distance[:, None, None, self.memory_tokens :].clamp(0, self.memory_length)
 
-    def step_mask(self, block: Block, query: Tensor, visible: Tensor, position: Tensor) -> Tensor:
+    def step_mask(self, block: Block, query: Tensor, sight: tuple[Tensor, Tensor]) -> Tensor:
+        mask, index = sight
         by_distance = self.positions.scores(block, query)  # (B, H, 1, W + 1)
-        index = self._distance(position, self.sizes.steps).clamp(0, self.memory_length)
-        relative = by_distance.gather(-1, index[:, None, None].expand(-1, query.shape[1], -1, -1))
-        return F.pad(relative, (self.memory_tokens, 0)) + visible
+        relative = by_distance.gather(-1, index.expand(-1, query.shape[1], -1, -1))
+        return F.pad(relative, (self.memory_tokens, 0)) + mask
 
     def _distance(self, slot: Tensor, slots: int) -> Tensor:
         """(..., W + slots): how far the W steps before the segment and its first ones lie behind ``slot``."""

@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rmt_rl.cores.base import MemoryCore, expand_rows, require_positive
-from rmt_rl.cores.blocks import Block, hide, make_blocks
+from rmt_rl.cores.blocks import Block, conceal, hide, make_blocks
 from rmt_rl.cores.jitter import make_jitter
 from rmt_rl.cores.packing import Sizes
 from rmt_rl.cores.segments import to_device
@@ -57,6 +57,8 @@ class SegmentedCore(MemoryCore[SegmentedState]):
     """whether scores have Transformer-XL's relative terms"""
     recalls: ClassVar[bool] = False
     """whether the core adds something from its memory to the layers' inputs (``recall``)"""
+    place: Tensor
+    """(R + W + S,) the slots of the cache's places: below -W the read block, below 0 the window"""
 
     def __init__(
         self,
@@ -95,6 +97,8 @@ class SegmentedCore(MemoryCore[SegmentedState]):
         # Fed back every segment, a gain would be raised to the power of the number of segments and wipe out
         # all but the largest directions of the memory. Without one, a block that adds nothing keeps it.
         self.norm = nn.LayerNorm(width, elementwise_affine=False)
+        read, window, steps, _ = self.sizes
+        self.register_buffer("place", torch.arange(-read - window, steps), persistent=False)
 
     # -- what a core says for itself -------------------------------------------------------------------------
 
@@ -159,9 +163,12 @@ class SegmentedCore(MemoryCore[SegmentedState]):
         self, inputs: Tensor, state: SegmentedState, episode_starts: Tensor
     ) -> tuple[Tensor, SegmentedState]:
         self.check_call(inputs, state, episode_starts)
-        state = self._open(state, episode_starts[:, 0])
         if inputs.shape[1] == 1 and not torch.is_grad_enabled():
-            return self._act(inputs, state, (state.position == 0).nonzero().squeeze(1))
+            opened = self._opening(state, episode_starts[:, 0])
+            if opened.shape[0] > 0:
+                state = self._open(state, episode_starts[:, 0])
+            return self._act(inputs, state, opened)
+        state = self._open(state, episode_starts[:, 0])
         outputs, after = unroll(self, inputs, state, episode_starts, wants_state=True)
         assert after is not None
         return outputs, SegmentedState(*after)
@@ -179,6 +186,12 @@ class SegmentedCore(MemoryCore[SegmentedState]):
         return self._act(inputs, self._open(state, episode_starts[:, 0], every), every)
 
     # -- opening a segment -----------------------------------------------------------------------------------
+
+    def _opening(self, state: SegmentedState, starts: Tensor) -> Tensor:
+        """(G,) the rows whose next step is the first of a segment; in no other is anything to open."""
+        full = self.segment_length if self.jitter is None else self.jitter.lengths(state.draw)
+        opens = starts | (state.position % full == 0)
+        return opens.nonzero().squeeze(1)
 
     def _open(self, state: SegmentedState, starts: Tensor, rows: Tensor | None = None) -> SegmentedState:
         """The state that consumes the next step: reset where an episode starts, the due writes made.
@@ -254,25 +267,30 @@ class SegmentedCore(MemoryCore[SegmentedState]):
         if reads:
             z = torch.cat([z, self.reading(memory[opened]).flatten(0, 1)])
         every = torch.arange(rows, device=z.device)
-        place = read + self.memory_length + position
-        visible = self.visible_to_step(cache, position, window)
+        place = position + (read + self.memory_length)
+        sight = self.sight(cache, position, window)
         for layer, block in enumerate(self.blocks):
             if self.recalls:
                 recalled = self.recall(layer, z[:rows].unsqueeze(1), memory[:, layer]).squeeze(1)
                 z = torch.cat([recalled, z[rows:]]) if reads else recalled
             own = block.tokens(z)
-            cache[every, layer, place] = own[:rows, width:]
+            of_steps = own[:rows] if reads else own
+            cache[every, layer, place] = of_steps[:, width:]
             if reads:
                 of_block = own[rows:].view(-1, read, 3 * width)
                 cache[opened, layer, :read] = of_block[..., width:]
-            (query,), (key, value) = block.split(own[:rows, None, :width]), block.split(cache[:, layer])
-            mask = self.step_mask(block, query, visible, position)
-            found = block.look(self.content(query), key, value, mask).flatten(0, 1)
-            # Of the last layer nobody reads more of the read block than keys and values.
-            if reads and layer + 1 < len(self.blocks):
-                query, key, value = block.split(of_block)
-                found = torch.cat([found, block.look(self.content(query), key, value).flatten(0, 1)])
-            z = block.update(z[: found.shape[0]], found)
+            query = of_steps[:, :width].view(rows, block.heads, 1, block.head_width)
+            key, value = block.split(cache[:, layer])
+            mask = self.step_mask(block, query, sight)
+            found = block.look(self.content(query), key, value, mask).view(rows, width)
+            if reads:
+                # Of the last layer nobody reads more of the read block than keys and values.
+                if layer + 1 < len(self.blocks):
+                    query, key, value = block.split(of_block)
+                    found = torch.cat([found, block.look(self.content(query), key, value).flatten(0, 1)])
+                else:
+                    z = z[:rows]
+            z = block.update(z, found)
         return self.norm(z).unsqueeze(1), SegmentedState(memory, cache, position + 1, window, draw)
 
     # -- who sees whom; the hybrid has its own ---------------------------------------------------------------
@@ -304,13 +322,16 @@ class SegmentedCore(MemoryCore[SegmentedState]):
         """``visible`` with what else is added to the scores, broadcastable to (G, H, Q, K)."""
         return visible
 
-    def visible_to_step(self, cache: Tensor, position: Tensor, window: Tensor) -> Tensor:
-        """What the one step of every row sees of the cache, as a mask to be added: (B, 1, 1, R + W + S)."""
-        return hide(~self.empty(position + 1, window), cache)[:, None, None]
+    def sight(self, cache: Tensor, position: Tensor, window: Tensor) -> tuple[Tensor, Tensor]:
+        """What the one step of every row sees of the cache, for all layers.
 
-    def step_mask(self, block: Block, query: Tensor, visible: Tensor, position: Tensor) -> Tensor:
-        """``visible`` with what else is added to the scores of one step."""
-        return visible
+        :return: a mask to be added to the scores, (B, 1, 1, R + W + S), and what else ``step_mask`` needs
+        """
+        return conceal(self.place > position[:, None], cache)[:, None, None], position
+
+    def step_mask(self, block: Block, query: Tensor, sight: tuple[Tensor, Tensor]) -> Tensor:
+        """The mask of ``sight`` with what else is added to the scores of one step."""
+        return sight[0]
 
     def write_mask(self, cache: Tensor, position: Tensor, window: Tensor) -> Tensor | None:
         """What the write block sees of [cache; write] in ``_write``, broadcastable to (B, 1, M, keys)."""

@@ -7,11 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rmt_rl.cores import CORES, MemoryCore, make_core, map_state
 from rmt_rl.cores.base import expand_rows
-from rmt_rl.cores.blocks import Block, GRUGate
+from rmt_rl.cores.blocks import FEW, Block, GRUGate, gelu
 from tests.rmt_rl.core_cases import CASES, INPUT_DIM, Case, assert_close, every_core, gradients, leaves, play
 from tests.rmt_rl.core_reference import gate
 
@@ -294,3 +295,12 @@ def test_every_step_sees_every_persistent_token(core: str, steps: int) -> None:
     assert state_shapes == [
         leaf.shape for leaf in leaves(case.build().initial_state(1))
     ]  # parameters, not state
+
+
+@pytest.mark.parametrize("count", [1, FEW, FEW + 1])
+def test_gelu_is_the_exact_one_however_it_is_computed(count: int) -> None:
+    x = torch.linspace(-9.0, 9.0, count, dtype=torch.float64)
+    exact = x * torch.distributions.Normal(0.0, 1.0).cdf(x)
+    with torch.no_grad():
+        torch.testing.assert_close(gelu(x), exact, rtol=1e-9, atol=1e-12)
+        torch.testing.assert_close(gelu(x.float()), F.gelu(x.float()), rtol=1e-6, atol=1e-6)

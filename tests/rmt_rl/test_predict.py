@@ -144,3 +144,16 @@ def test_a_forgotten_state_is_noticed() -> None:
     model = build(env)
     with pytest.warns(UserWarning, match="without a state"):
         model.predict(env.reset(), episode_start=np.zeros(3, bool))
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_a_policy_that_gives_no_numbers_says_so(deterministic: bool) -> None:
+    env = worlds()
+    model, obs = build(env), env.reset()
+    _, state = model.predict(obs)
+    with pytest.raises(ValueError, match="or an observation is infinite"):
+        model.predict(np.where(obs == obs, np.inf, obs), state, deterministic=deterministic)
+    with th.no_grad():
+        next(model.policy.core.parameters()).fill_(np.nan)
+    with pytest.raises(ValueError, match="its weights or its memory hold NaN"):
+        model.predict(obs, state, deterministic=deterministic)
