@@ -14,7 +14,13 @@ import numpy as np
 import torch
 from gymnasium import spaces
 from stable_baselines3.common.buffers import RolloutBuffer
-from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, sdpa_flop_count
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import (
+    flop_registry,
+    sdpa_backward_flop_count,
+    sdpa_flop_count,
+    shape_wrapper,
+)
 
 PARTS = ("environment", "acting", "bookkeeping", "learning")
 """The environments' steps; the policy's; what is left of ``learn``; the updates."""
@@ -112,9 +118,23 @@ CPU_FLOPS: dict[Any, Callable[..., int]] = {
 """Products that torch's counter knows on accelerators alone, from the arguments' shapes."""
 
 
-def flop_counter() -> FlopCounterMode:
-    """Counts the floating-point operations of matrix products inside a ``with``, backward passes included."""
-    return FlopCounterMode(display=False, custom_mapping=CPU_FLOPS)
+class FlopCounter(TorchDispatchMode):
+    """Counts the floating-point operations of matrix products inside a ``with``, backward passes included.
+
+    By torch's own formulas, but without its ``FlopCounterMode``, which wants to know the module of each
+    product and cannot take an input that is a view of a parameter and was made without gradient.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.total = 0
+        self.formulas = {**flop_registry, **{op: shape_wrapper(of) for op, of in CPU_FLOPS.items()}}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if (formula := self.formulas.get(func._overloadpacket)) is not None:
+            self.total += formula(*args, **(kwargs or {}), out_val=result)
+        return result
 
 
 def update_flops(model: Any) -> int:
@@ -122,7 +142,7 @@ def update_flops(model: Any) -> int:
 
     Collects a rollout and makes one epoch of an update on it: the epochs are alike, and counting is slow.
     """
-    counter, once = flop_counter(), 0
+    counter, once = FlopCounter(), 0
     train, epochs = model.train, model.n_epochs
     replay: Any = getattr(model, "replay_error", None)
 
@@ -133,9 +153,9 @@ def update_flops(model: Any) -> int:
     def counted_replay() -> Any:
         """Ours check that sequences replay what acting did: once an update, not once an epoch."""
         nonlocal once
-        before = counter.get_total_flops()
+        before = counter.total
         error = replay()
-        once += counter.get_total_flops() - before
+        once += counter.total - before
         return error
 
     model.train, model.n_epochs = counted_train, 1
@@ -148,7 +168,7 @@ def update_flops(model: Any) -> int:
         if replay is not None:
             del model.replay_error
         model.n_epochs = epochs
-    return (counter.get_total_flops() - once) * epochs + once
+    return (counter.total - once) * epochs + once
 
 
 def product_rate(tokens: int, width: int, hidden: int, seconds: float = 0.1) -> float:

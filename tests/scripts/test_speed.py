@@ -16,7 +16,7 @@ import torch
 from rmt_rl import CORES
 from rmt_rl.states import leaves
 from scripts.speed import measures, training
-from scripts.speed.measures import PARTS, flop_counter, peak_memory, time_split, update_flops
+from scripts.speed.measures import PARTS, FlopCounter, peak_memory, time_split, update_flops
 from scripts.speed.subjects import Subject
 from scripts.speed.workloads import WORKLOADS, Workload, make_algorithm
 
@@ -138,9 +138,9 @@ def test_peak_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def flops_of(function: Callable[[], Any]) -> int:
-    with flop_counter() as counter:
+    with FlopCounter() as counter:
         function()
-    return counter.get_total_flops()
+    return counter.total
 
 
 def test_flops_of_recurrent_layers_and_attention() -> None:
@@ -159,6 +159,17 @@ def test_flops_of_recurrent_layers_and_attention() -> None:
     assert flops_of(lambda: attend(query, key, key)) == 2 * product
     # Backward computes the scores anew, as they are not kept.
     assert flops_of(lambda: attend(query, key, key).sum().backward()) == (2 + 5) * product
+
+
+def test_flops_with_a_view_of_a_parameter_made_without_gradient() -> None:
+    linear, parameter = torch.nn.Linear(3, 5), torch.nn.Parameter(torch.zeros(1, 3))
+
+    def call() -> None:
+        with torch.no_grad():
+            view = parameter.expand(4, 3)
+        linear(view).sum().backward()
+
+    assert flops_of(call) == 2 * (2 * 4 * 3 * 5)  # there is no gradient of the view
 
 
 def test_flops_of_an_update() -> None:
