@@ -42,6 +42,8 @@ class Setting(NamedTuple):
     updates: int
     """at most"""
     learning_rate: float
+    settling: int = 300
+    """updates at the end, over which the learning rate falls to 0"""
     memory_tokens: int = 8
     beyond: tuple[int, ...] = ()
     """difficulties to test at as well"""
@@ -49,14 +51,17 @@ class Setting(NamedTuple):
     """by core"""
 
 
-def sequences(
-    task: str, segments: int, parts: int, repeats: dict[str, int], updates: int = 3000, **published: str
-) -> Setting:
-    """24 symbols shown in so many segments, a ``parts``-th of all; learnt from one segment of them on."""
+def sequences(task: str, segments: int, parts: int, repeats: dict[str, int], **published: str) -> Setting:
+    """24 symbols shown in so many segments, a ``parts``-th of all; learnt from one segment of them on.
+
+    If that one has them all, there is no shorter stage: it takes longer, at a smaller learning rate.
+    """
     length = 24 * parts // segments
     stages: list[Any] = [(n, n, {}) for n in range(length, 25, length)]
     parameters = dict(symbols=10, delay=0, **repeats)
-    return Setting(task, segments, length, parameters, 24, stages, updates, 2e-3, published=published)
+    if len(stages) > 1:
+        return Setting(task, segments, length, parameters, 24, stages, 3000, 2e-3, published=published)
+    return Setting(task, segments, length, parameters, 24, stages, 12_000, 1e-3, 1500, published=published)
 
 
 def retrieval(segments: int, **published: str) -> Setting:
@@ -75,10 +80,10 @@ def retrieval(segments: int, **published: str) -> Setting:
 
 # Bulatov et al. 2022, table 1; Rodkin et al. 2024, figure 4.
 SETTINGS = [
-    sequences("Copy", 3, 3, dict(repeats=2), 8000, rmt="1.0", xl="1.0"),
+    sequences("Copy", 3, 3, dict(repeats=2), rmt="1.0", xl="1.0"),
     sequences("Copy", 6, 3, dict(repeats=2), rmt="1.0", xl=".90-1.0"),
     sequences("Copy", 9, 3, dict(repeats=2), rmt="1.0", xl=".19-.45"),
-    sequences("Reverse", 2, 2, {}, 8000, rmt="1.0", xl=".39-.96"),
+    sequences("Reverse", 2, 2, {}, rmt="1.0", xl=".39-.96"),
     sequences("Reverse", 4, 2, {}, rmt="1.0", xl=".83-.88"),
     sequences("Reverse", 6, 2, {}, rmt=".70-1.0", xl=".63-.70"),
     retrieval(2, rmt=".96-1.0", xl="1.0"),
@@ -168,7 +173,7 @@ def work(number: int, core: str, seed: int, arguments: Arguments) -> Row:
         Stage(play(setting, 2 * seed, **changed), low, high) for low, high, changed in setting.curriculum
     ]
     updates = arguments.updates or setting.updates
-    fitting = Fitting(stages, updates, arguments.batch, setting.learning_rate, seed=seed)
+    fitting = Fitting(stages, updates, arguments.batch, setting.learning_rate, setting.settling, seed=seed)
     begin = process_time()
     fitted = fit(model, fitting)
     minutes = (process_time() - begin) / 60
