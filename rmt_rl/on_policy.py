@@ -33,7 +33,7 @@ from rmt_rl.workers import step
 
 REPLAY_TOLERANCE = 1e-3
 REPLAY_STEPS = 1024
-"""steps that are replayed at once to check them, at least: without gradients they take little memory"""
+"""about how many steps of each rollout are replayed to check them"""
 
 
 class MemoryOnPolicyAlgorithm(ResumableAlgorithm, SavingAlgorithm):
@@ -195,14 +195,22 @@ class MemoryOnPolicyAlgorithm(ResumableAlgorithm, SavingAlgorithm):
             )
         super().train()
 
-    def replay_error(self) -> float:
-        """The largest |log-probability replayed - log-probability recorded| over the present rollout."""
+    def replay_error(self, whole: bool = False) -> float:
+        """The largest |log-probability replayed - log-probability recorded| in the present rollout.
+
+        :param whole: in all of it; by default in sequences of ``REPLAY_STEPS`` steps together that lie evenly
+            spread, and others after the next rollout
+        """
         self.policy.set_training_mode(False)
         buffer, worst = self.rollout_buffer, 0.0
-        count = buffer.buffer_size * buffer.n_envs // self.sequence_length
+        steps = buffer.buffer_size * buffer.n_envs
+        count = steps // self.sequence_length
+        picked = count if whole else min(count, -(-REPLAY_STEPS // self.sequence_length))
+        # Nothing is drawn: to look at a rollout changes no random number after it.
+        which = (np.arange(picked) * count // picked + self.num_timesteps // steps) % count
         at_once = None if self.batch_size is None else max(REPLAY_STEPS, self.batch_size)
         with th.no_grad():
-            for data in buffer.sequences(np.arange(count), at_once):
+            for data in buffer.sequences(which, at_once):
                 is_discrete = isinstance(self.action_space, spaces.Discrete)
                 actions = data.actions.long().flatten() if is_discrete else data.actions
                 _, log_prob, _ = self.policy.evaluate_actions(data.observations, actions)  # type: ignore[arg-type]

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rmt_rl.cores import CORES, MemoryCore, make_core, map_state
@@ -297,10 +296,18 @@ def test_every_step_sees_every_persistent_token(core: str, steps: int) -> None:
     ]  # parameters, not state
 
 
-@pytest.mark.parametrize("count", [1, FEW, FEW + 1])
-def test_gelu_is_the_exact_one_however_it_is_computed(count: int) -> None:
-    x = torch.linspace(-9.0, 9.0, count, dtype=torch.float64)
-    exact = x * torch.distributions.Normal(0.0, 1.0).cdf(x)
-    with torch.no_grad():
-        torch.testing.assert_close(gelu(x), exact, rtol=1e-9, atol=1e-12)
-        torch.testing.assert_close(gelu(x.float()), F.gelu(x.float()), rtol=1e-6, atol=1e-6)
+@pytest.mark.parametrize("shape", [(1, 1), (2, FEW // 2), (3, FEW // 2), (2, 3, FEW // 2), (1, FEW + 1)])
+@pytest.mark.parametrize("learns", [False, True])
+def test_gelu_is_the_exact_one_however_it_is_computed(shape: tuple[int, ...], learns: bool) -> None:
+    x = torch.linspace(-9.0, 9.0, int(np.prod(shape)), dtype=torch.float64).view(shape).requires_grad_()
+    weights = torch.randn_like(x)
+    normal = torch.distributions.Normal(0.0, 1.0)
+    exact = x * normal.cdf(x)
+    with torch.set_grad_enabled(learns):
+        found, single = gelu(x), gelu(x.float())
+    assert found.is_contiguous()
+    torch.testing.assert_close(found, exact, rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(single, exact.float(), rtol=1e-6, atol=1e-6)
+    if learns:
+        (wanted,), (slope,) = (torch.autograd.grad((y * weights).sum(), x) for y in (exact, found))
+        torch.testing.assert_close(slope, wanted, rtol=1e-9, atol=1e-12)

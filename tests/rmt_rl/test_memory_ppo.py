@@ -201,6 +201,27 @@ def test_replay_error_watches_for_what_is_no_function_of_the_history() -> None:
     assert model.logger.name_to_value["train/replay_error"] > 1e-3
 
 
+def test_replay_error_of_a_part_is_of_every_sequence_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rmt_rl.on_policy.REPLAY_STEPS", 12)  # 2 sequences of 6
+    model = build(worlds(), learning_rate=0.0)
+    model.learn(36)
+    buffer = model.rollout_buffer
+    steps, count = buffer.buffer_size * buffer.n_envs, buffer.buffer_size * buffer.n_envs // 6
+    assert model.replay_error(whole=True) < 1e-5
+    noticed = []
+    for wrong in range(count):
+        before = buffer.log_probs.copy()
+        buffer.log_probs[wrong * 6 + 3] -= 1.0
+        assert model.replay_error(whole=True) > 0.5
+        found = []
+        for update in range(count // 2):
+            model.num_timesteps = update * steps
+            found.append(model.replay_error() > 0.5)
+        noticed.append(sum(found))
+        buffer.log_probs[:] = before
+    assert noticed == [1] * count
+
+
 @pytest.mark.parametrize("option", [dict(dropout=0.5), dict(memory_noise=1.0)])
 def test_dropout_and_noise_are_off_while_acting(option: dict[str, float]) -> None:
     kwargs = CORE_KWARGS["rmt"] | option
