@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rmt_rl.cores.base import MemoryCore, expand_rows, require_positive
-from rmt_rl.cores.blocks import RelativePositions, hide, make_blocks
+from rmt_rl.cores.blocks import RelativePositions, conceal, hide, make_blocks
 from rmt_rl.cores.segments import Ints, Segments, find_spans, to_device
 from rmt_rl.cores.windows import latest, places, windows
 
@@ -44,6 +44,9 @@ class TransformerXL(MemoryCore[XLState]):
     :raises ValueError: where an option is out of range
     """
 
+    distance: Tensor
+    """(W + 1,) how far behind the step the cached ones and itself lie"""
+
     def __init__(
         self,
         input_dim: int,
@@ -69,6 +72,7 @@ class TransformerXL(MemoryCore[XLState]):
         self.encode = nn.Linear(self.input_dim, width)
         self.positions = RelativePositions(width, heads, memory_length)
         self.norm = nn.LayerNorm(width)
+        self.register_buffer("distance", torch.arange(memory_length, -1, -1), persistent=False)
 
     def extra_repr(self) -> str:
         return ", ".join(f"{name}={value}" for name, value in self.options.items())
@@ -110,13 +114,13 @@ class TransformerXL(MemoryCore[XLState]):
         """One step for every row, from the cache."""
         window, width = self.memory_length, self.output_dim
         z = self.encode(inputs)
-        distance = torch.arange(window, -1, -1, device=z.device)
-        visible = hide(distance <= state.filled[:, None], z)[:, None, None]
+        visible = conceal(self.distance > state.filled[:, None], z)[:, None, None]
         cache = F.pad(state.cache, (0, 0, 0, 1))  # a copy, whose last place is the step's
         for layer, block in enumerate(self.blocks):
             own = block.tokens(z)
             cache[:, layer, window] = own[:, 0, width:]
-            (query,), (key, value) = block.split(own[..., :width]), block.split(cache[:, layer])
+            query = own[..., :width].view(len(own), self.heads, 1, -1)
+            key, value = block.split(cache[:, layer])
             mask = self.positions.timeline(block, query, window) + visible
             z = block.attend(z, query + self.positions.u, key, value, mask)
         return self.norm(z), XLState(cache[:, :, 1:], (state.filled + 1).clamp(max=window))
