@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv, VecNormalize
+from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecEnv, VecNormalize
 from torch import nn
 
 from rmt_rl import MemoryA2C, MemoryPPO
@@ -86,23 +87,27 @@ def agents(draw: st.DrawFn) -> Drawn:
     )
 
 
-def make_env(drawn: Drawn, seed: int) -> VecEnv:
+def make_env(drawn: Drawn, seed: int, workers: bool) -> VecEnv:
     cls = Masked if drawn["masks"] else Noise
     kwargs = {name: drawn[name] for name in ("observation", "action", "length", "truncates")}
-    env = DummyVecEnv([lambda i=i: cls(seed=seed + i, **kwargs) for i in range(drawn["n_envs"])])
+    makers = [partial(cls, seed=seed + i, **kwargs) for i in range(drawn["n_envs"])]
+    env: VecEnv = SubprocVecEnv(makers, start_method="spawn") if workers else DummyVecEnv(makers)
     keys = ["vector"] if drawn["observation"] == "dict" else None
     can_normalize = keys is not None or drawn["observation"] == "box"
     return VecNormalize(env, norm_obs=can_normalize, norm_obs_keys=keys) if drawn["normalize"] else env
 
 
-def check_learns_saves_loads_and_acts(drawn: Drawn) -> None:
+def check_learns_saves_loads_and_acts(drawn: Drawn, workers: bool = False) -> None:
+    """:param workers: a process for every environment, spawned"""
     world = ("observation", "action", "n_envs", "masks", "normalize", "length", "truncates", "algorithm")
     kwargs = {name: value for name, value in drawn.items() if name not in world}
     algorithm = drawn["algorithm"]
     policy = POLICIES.get(drawn["observation"], "MlpPolicy")
-    model = algorithm(policy, make_env(drawn, 0), n_steps=N_STEPS, **kwargs)
+    training_env = make_env(drawn, 0, workers)
+    model = algorithm(policy, training_env, n_steps=N_STEPS, **kwargs)
     before = model.policy.parameters_to_vector()
     assert max(replay_errors(model, 2)) < 1e-4
+    training_env.close()
     after = model.policy.parameters_to_vector()
     assert np.isfinite(after).all()
     # Dropout alone moves the policy further than a small target_kl, and then PPO takes no step.
@@ -113,7 +118,7 @@ def check_learns_saves_loads_and_acts(drawn: Drawn) -> None:
     file.seek(0)
     loaded = algorithm.load(file)
     np.testing.assert_array_equal(loaded.policy.parameters_to_vector(), after)
-    env = make_env(drawn, 50)
+    env = make_env(drawn, 50, workers)
     obs, states, starts = env.reset(), [None, None], np.ones(drawn["n_envs"], bool)
     for _ in range(8):
         masks = dict(action_masks=get_action_masks(env)) if drawn["masks"] else {}
@@ -121,9 +126,10 @@ def check_learns_saves_loads_and_acts(drawn: Drawn) -> None:
         again, states[1] = loaded.predict(obs, states[1], starts, deterministic=True, **masks)
         np.testing.assert_array_equal(actions, again)
         obs, _, starts, _ = env.step(actions)
+    env.close()
 
 
-@settings(max_examples=30)
+@settings(max_examples=50)
 @given(agents())
 def test_agents(drawn: Drawn) -> None:
     check_learns_saves_loads_and_acts(drawn)
@@ -134,3 +140,10 @@ def test_agents(drawn: Drawn) -> None:
 @given(agents())
 def test_many_agents(drawn: Drawn) -> None:
     check_learns_saves_loads_and_acts(drawn)
+
+
+@pytest.mark.slow
+@settings(max_examples=40)
+@given(agents())
+def test_many_agents_with_workers(drawn: Drawn) -> None:
+    check_learns_saves_loads_and_acts(drawn, workers=True)
