@@ -21,8 +21,9 @@ from typing import Any, TypeVar
 from stable_baselines3.common.vec_env import VecEnv
 
 from agents.recipes import Recipe, recipe_from_json, recipe_to_json
-from rmt_rl import MemoryPPO, checkpoints
-from rmt_rl.checkpoints import MODEL
+from rmt_rl import MemoryPPO
+from rmt_rl.resuming import checkpoints
+from rmt_rl.resuming.checkpoints import MODEL
 
 FOLDER = "checkpoints"
 RECIPE, STATE = "recipe.json", "state.json"

@@ -15,7 +15,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv, VecMonitor
 
 from agents.levels import Level
 from agents.recipes import Recipe
-from rmt_rl.snapshots import restart_seed
+from rmt_rl.resuming.snapshots import restart_seed
 
 EVALUATION_SEED = 2**30
 """The first seed of evaluation: beyond those of every training, the number of environments added."""

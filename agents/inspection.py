@@ -130,13 +130,13 @@ def _cores(model: MemoryPPO) -> list[Any]:
     return [core for core in (model.policy.core, model.policy.critic_core) if core is not None]
 
 
+@torch.no_grad()
 def _forgotten(core: Any, state: Any) -> Any:
     """A state whose memory is that of an episode's beginning."""
     rows = next(iter(state)).shape[0] if len(state) else 0
     if not rows:
         return state
-    with torch.no_grad():
-        first = core.initial_state(rows)
+    first = core.initial_state(rows)
     if "memory" not in getattr(state, "_fields", ()):
         return first
     due = state.position == core.segment_length

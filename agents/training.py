@@ -19,9 +19,9 @@ from agents.environments import make_env, training_seed
 from agents.recipes import Recipe
 from rmt_rl import MemoryPPO
 from rmt_rl.callbacks import CurriculumCallback
-from rmt_rl.checkpoints import ExactCheckpoint
 from rmt_rl.health import Health
-from rmt_rl.locks import FolderLock
+from rmt_rl.resuming.checkpoints import ExactCheckpoint
+from rmt_rl.resuming.locks import FolderLock
 from rmt_rl.schedules import HoldThenLinear
 
 LOGS = "logs"

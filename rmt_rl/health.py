@@ -13,7 +13,7 @@ from torch import Tensor
 
 from rmt_rl.cores.base import require_positive
 from rmt_rl.on_policy import MemoryOnPolicyAlgorithm
-from rmt_rl.resumable import BetweenRollouts
+from rmt_rl.resuming.resumable import BetweenRollouts
 from rmt_rl.states import CoreStates, leaves
 
 GRADIENT, MEMORY, REPLAY = "train/grad_norm", "train/memory_norm", "train/replay_error"

@@ -26,8 +26,8 @@ from rmt_rl.policies import (
     MemoryMultiInputActorCriticPolicy,
     Observation,
 )
-from rmt_rl.resumable import ResumableAlgorithm
-from rmt_rl.saving import SavingAlgorithm
+from rmt_rl.resuming.resumable import ResumableAlgorithm
+from rmt_rl.saving.archive import SavingAlgorithm
 from rmt_rl.states import CoreStates, MemoryState
 from rmt_rl.workers import step
 

@@ -19,7 +19,7 @@ OPTIONAL_FOLDERS = {"results"}
 
 LIBRARY_MAY_IMPORT = {"rmt_rl", "torch", "numpy", "gymnasium", "stable_baselines3"}
 OPTIONAL = {  # extras, imported when they are needed
-    "rmt_rl/weights.py": {"safetensors"},
+    "rmt_rl/saving/weights.py": {"safetensors"},
     "rmt_rl/export.py": {"onnxruntime"},
 }
 ENVS_MAY_IMPORT = {"envs", "numpy", "gymnasium", "minigrid"}
@@ -111,7 +111,7 @@ def test_checker_finds(file: str, source: str) -> None:
         ("rmt_rl/policies.py", "import torch\nfrom stable_baselines3 import PPO\nfrom . import buffers"),
         ("rmt_rl/cores/rmt.py", "from rmt_rl.cores.base import MemoryCore\nfrom ..features import envs"),
         ("rmt_rl/callbacks.py", '"""See `import envs`."""\nvalue = "import envs"'),
-        ("rmt_rl/weights.py", "def late():\n    import safetensors.torch"),
+        ("rmt_rl/saving/weights.py", "def late():\n    import safetensors.torch"),
         ("envs/recall/sb3_vec.py", "from stable_baselines3.common.vec_env import VecEnv\nimport numpy"),
         ("envs/recall/vec_sb3.py", "import stable_baselines3"),
         ("envs/gyms/popgym.py", "def load():\n    import popgym"),

@@ -20,8 +20,8 @@ from agents.checkpoints import Checkpoint, checkpoints_of, find_checkpoint
 from agents.recipes import Recipe
 from agents.training import build_curriculum, read_logs, train
 from rmt_rl import MemoryPPO
-from rmt_rl.locks import FolderLock
-from rmt_rl.snapshots import read
+from rmt_rl.resuming.locks import FolderLock
+from rmt_rl.resuming.snapshots import read
 from tests.agents.helpers import tiny
 
 
@@ -294,7 +294,7 @@ def test_a_failed_save_leaves_the_old_one(run: Path, tmp_path: Path, monkeypatch
     def fail(*args: Any, **kwargs: Any) -> None:
         raise OSError("no space")
 
-    monkeypatch.setattr("rmt_rl.checkpoints.os.fsync", fail)
+    monkeypatch.setattr("rmt_rl.resuming.checkpoints.os.fsync", fail)
     with pytest.raises(OSError, match="no space"):
         train(replace(checkpoint.recipe, total_steps=256), checkpoint.run, resume=checkpoint, device="cpu")
     assert find_checkpoint(checkpoint.run) == checkpoint

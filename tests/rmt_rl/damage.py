@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from rmt_rl.weights import CHECKSUM, ZEROS
+from rmt_rl.saving.weights import CHECKSUM, ZEROS
 
 EXECUTION = (
     "exec",

@@ -18,7 +18,7 @@ from stable_baselines3.common.vec_env import SubprocVecEnv, VecEnv, VecNormalize
 from envs import make_sb3_vec
 from rmt_rl import MemoryPPO
 from rmt_rl.callbacks import CurriculumCallback
-from rmt_rl.checkpoints import ExactCheckpoint
+from rmt_rl.resuming.checkpoints import ExactCheckpoint
 from rmt_rl.schedules import HoldThenLinear
 from tests.rmt_rl.worlds import CORE_KWARGS
 

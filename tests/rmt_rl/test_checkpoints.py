@@ -25,11 +25,12 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv, VecFrameStack,
 
 from envs import make_sb3_vec
 from envs.recall.env import RecallEnv
-from rmt_rl import MemoryPPO, checkpoints
-from rmt_rl.checkpoints import STOPPED, ExactCheckpoint, checkpoints_of, write_checkpoint
+from rmt_rl import MemoryPPO
 from rmt_rl.health import UnhealthyTrainingError
-from rmt_rl.locks import FolderLock
-from rmt_rl.snapshots import read
+from rmt_rl.resuming import checkpoints
+from rmt_rl.resuming.checkpoints import STOPPED, ExactCheckpoint, checkpoints_of, write_checkpoint
+from rmt_rl.resuming.locks import FolderLock
+from rmt_rl.resuming.snapshots import read
 from tests.rmt_rl.resume_runs import ROLLOUT, TASK, TOTAL, Callbacks, digests, make_env, make_model, train
 from tests.rmt_rl.worlds import CORE_KWARGS, Noise
 

@@ -14,8 +14,8 @@ import pytest
 import torch as th
 
 from rmt_rl import MemoryPPO
-from rmt_rl.description import describe
-from rmt_rl.weights import read
+from rmt_rl.saving.description import describe
+from rmt_rl.saving.weights import read
 from tests.rmt_rl.damage import damaged, edited, header_of, listening, with_header
 from tests.rmt_rl.test_memory_ppo import build, worlds
 

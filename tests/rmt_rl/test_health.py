@@ -20,9 +20,9 @@ from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecEnv, VecNormalize
 
 from rmt_rl import CORES, MemoryPPO
-from rmt_rl.checkpoints import STOPPED, ExactCheckpoint, checkpoints_of
 from rmt_rl.health import Health, UnhealthyTrainingError, memory_norm
-from rmt_rl.snapshots import read
+from rmt_rl.resuming.checkpoints import STOPPED, ExactCheckpoint, checkpoints_of
+from rmt_rl.resuming.snapshots import read
 from rmt_rl.workers import DeadEnvironmentError
 from tests.rmt_rl.worlds import CORE_KWARGS, Noise
 

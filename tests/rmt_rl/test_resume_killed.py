@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from rmt_rl.checkpoints import checkpoints_of
-from rmt_rl.snapshots import read
+from rmt_rl.resuming.checkpoints import checkpoints_of
+from rmt_rl.resuming.snapshots import read
 from tests.rmt_rl import resume_runs
 
 

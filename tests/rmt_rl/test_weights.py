@@ -15,13 +15,14 @@ from stable_baselines3 import A2C, PPO
 from stable_baselines3.common.torch_layers import FlattenExtractor
 from stable_baselines3.common.utils import LinearSchedule
 
-from rmt_rl import CORES, MemoryActorCriticPolicy, MemoryPPO, plain
+from rmt_rl import CORES, MemoryActorCriticPolicy, MemoryPPO
 from rmt_rl.buffers import MemoryRolloutBuffer
 from rmt_rl.cores import FeedForward
-from rmt_rl.description import POLICY, SETTINGS, describe
 from rmt_rl.features import IdEmbeddingExtractor
 from rmt_rl.on_policy import MemoryOnPolicyAlgorithm
-from rmt_rl.plain_spaces import SPACE
+from rmt_rl.saving import plain
+from rmt_rl.saving.description import POLICY, SETTINGS, describe
+from rmt_rl.saving.plain_spaces import SPACE
 from rmt_rl.schedules import HoldThenLinear
 from tests.rmt_rl.test_memory_ppo import SMALL, build, replay_errors, worlds
 from tests.rmt_rl.worlds import ACTIONS, CORE_KWARGS, OBSERVATIONS, POLICIES

@@ -17,10 +17,10 @@ from stable_baselines3.common.save_util import load_from_zip_file
 from stable_baselines3.common.utils import check_for_correct_spaces
 from stable_baselines3.common.vec_env import VecEnv
 
-from rmt_rl import env_states
 from rmt_rl.cores.base import map_state
-from rmt_rl.env_states import EnvStates, data_of, only_data
 from rmt_rl.on_policy import MemoryOnPolicyAlgorithm
+from rmt_rl.resuming import env_states
+from rmt_rl.resuming.env_states import EnvStates, data_of, only_data
 
 ENTRY = "training.pt"
 """what ``model.save`` leaves out; ``load`` passes over it"""

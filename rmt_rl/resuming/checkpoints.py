@@ -14,10 +14,10 @@ from pathlib import Path
 
 from rmt_rl.cores.base import require_positive
 from rmt_rl.health import check_weights
-from rmt_rl.locks import FolderLock
 from rmt_rl.on_policy import MemoryOnPolicyAlgorithm
-from rmt_rl.resumable import BetweenRollouts
-from rmt_rl.snapshots import Snapshots, read
+from rmt_rl.resuming.locks import FolderLock
+from rmt_rl.resuming.resumable import BetweenRollouts
+from rmt_rl.resuming.snapshots import Snapshots, read
 
 MODEL = "model.zip"
 STOPPED = "stopped.txt"

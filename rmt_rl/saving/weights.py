@@ -23,12 +23,12 @@ from stable_baselines3.common.utils import check_for_correct_spaces
 from torch import Tensor
 
 from rmt_rl.checks import unchecked_distributions
-from rmt_rl.description import FORMAT, Plan, describe, describe_policy, differences, read_plan
 from rmt_rl.policies import MemoryActorCriticPolicy
+from rmt_rl.saving.description import FORMAT, Plan, describe, describe_policy, differences, read_plan
 from rmt_rl.states import leaves
 
 if TYPE_CHECKING:
-    from rmt_rl.saving import SavingAlgorithm
+    from rmt_rl.saving.archive import SavingAlgorithm
 
 Algorithm = TypeVar("Algorithm", bound="SavingAlgorithm")
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium import spaces
 
-from rmt_rl.plain import MOST, SIZE, Kind, whole
+from rmt_rl.saving.plain import MOST, SIZE, Kind, whole
 
 SIZES = (8, 16, 32, 64)
 DTYPES = ("bool", "float16", "float32", "float64", *(f"{kind}{n}" for kind in ("int", "uint") for n in SIZES))

@@ -22,8 +22,8 @@ from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from stable_baselines3.common.save_util import open_path
 from stable_baselines3.common.type_aliases import GymEnv
 
-from rmt_rl import weights
 from rmt_rl.policies import MemoryActorCriticPolicy
+from rmt_rl.saving import weights
 
 DAMAGE = (
     ArithmeticError, AssertionError, AttributeError, EOFError, ImportError, LookupError, MemoryError,

@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium import spaces
 
 from rmt_rl.buffers import MemoryDictRolloutBuffer, MemoryRolloutBuffer
-from rmt_rl.plain import (
+from rmt_rl.saving.plain import (
     ACTIVATIONS,
     CORE,
     EXTRACTORS,
@@ -28,10 +28,10 @@ from rmt_rl.plain import (
     whole,
     write_all,
 )
-from rmt_rl.plain_spaces import SPACE
+from rmt_rl.saving.plain_spaces import SPACE
 
 if TYPE_CHECKING:
-    from rmt_rl.saving import SavingAlgorithm
+    from rmt_rl.saving.archive import SavingAlgorithm
 
 FORMAT = 1
 BUFFERS = {kind.__name__: kind for kind in (MemoryRolloutBuffer, MemoryDictRolloutBuffer)}

@@ -1,0 +1,1 @@
+"""Trainings that go on where they were, to the bit, after a crash or a kill."""
