@@ -119,7 +119,7 @@ class TransformerXL(MemoryCore[XLState]):
         for layer, block in enumerate(self.blocks):
             own = block.tokens(z)
             cache[:, layer, window] = own[:, 0, width:]
-            query = own[..., :width].view(len(own), self.heads, 1, -1)
+            query = own[..., :width].view(own.shape[0], self.heads, 1, -1)
             key, value = block.split(cache[:, layer])
             mask = self.positions.timeline(block, query, window) + visible
             z = block.attend(z, query + self.positions.u, key, value, mask)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
-from torch import Tensor
+from torch import Tensor, nn
 
-from rmt_rl.cores import map_state
+from rmt_rl.cores import MemoryCore, map_state
 from tests.rmt_rl.core_cases import (
     CASES,
     INPUT_DIM,
@@ -18,6 +19,7 @@ from tests.rmt_rl.core_cases import (
     Run,
     assert_close,
     assert_states_close,
+    every_core,
     every_dtype,
     few,
     leaves,
@@ -74,3 +76,35 @@ def test_step_hangs_on_no_value(case: Case) -> None:
             output, state = core.step(x, state, starts)
     assert output.shape == (2, 1, core.output_dim)
     assert {leaf.device.type for leaf in (output, *leaves(state))} == {"meta"}
+
+
+class Step(nn.Module):
+    """``step`` from tensors to tensors."""
+
+    def __init__(self, core: MemoryCore[Any]) -> None:
+        super().__init__()
+        self.core = core
+
+    def forward(self, x: Tensor, starts: Tensor, *memory: Tensor) -> list[Tensor]:
+        parts = iter(memory)
+        state = map_state(lambda _: next(parts), self.core.initial_state(1))
+        output, state = self.core.step(x, state, starts)
+        return [output, *leaves(state)]
+
+
+@every_core
+@pytest.mark.filterwarnings("ignore:The tensor attributes self.core.rnn")
+def test_step_is_one_graph_for_any_number_of_rows(case: Case) -> None:
+    seen = np.zeros((5, 7), dtype=np.bool_)
+    seen[1, 2] = seen[2, 6] = seen[3, 0] = True
+    core, x, state, starts = prepare(case, torch.float32, Run(0, seen, np.array([[False]] * 4 + [[True]])))
+    core.eval()
+    call = [x, starts, *leaves(state)]
+    rows: Any = {0: torch.export.Dim("rows")}
+    of_memory = (rows,) * (len(call) - 2)
+    shapes = (rows, rows, of_memory) if of_memory else (rows, rows)
+    with torch.no_grad():
+        two = tuple(part[:2].clone() for part in call)
+        graph = torch.export.export(Step(core), two, dynamic_shapes=shapes, strict=False)
+        for found, expected in zip(graph.module()(*call), Step(core)(*call), strict=True):
+            torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
