@@ -257,7 +257,7 @@ class SegmentedCore(MemoryCore[SegmentedState]):
         """
         memory, cache, position, window, draw = state
         rows, read, width = position.shape[0], self.read_tokens, self.output_dim
-        cache = cache.clone()
+        cache = cache.clone(memory_format=torch.contiguous_format)
         z = self.encode(inputs.squeeze(1)) + self.slot.index_select(0, position)
         opens = opened.shape[0] > 0
         reads = opens and read > 0
@@ -266,8 +266,12 @@ class SegmentedCore(MemoryCore[SegmentedState]):
             cache[opened] = cache[opened].masked_fill(empty[:, None, :, None], 0.0)
         if reads:
             z = torch.cat([z, self.reading(memory[opened]).flatten(0, 1)])
-        every = torch.arange(rows, device=z.device)
-        place = position + (read + self.memory_length)
+        # Written as rows of one matrix: in an exported graph that is cheap, and a slice of a slice is not.
+        places = cache.view(-1, 2 * width)
+        layers, size = len(self.blocks), self.sizes.cache
+        first = torch.arange(0, rows * layers * size, layers * size, device=z.device)
+        of_read = (first[opened][:, None] + torch.arange(read, device=z.device)).view(-1) if reads else None
+        own_place = first + position + (read + self.memory_length)
         sight = self.sight(cache, position, window)
         for layer, block in enumerate(self.blocks):
             if self.recalls:
@@ -275,18 +279,17 @@ class SegmentedCore(MemoryCore[SegmentedState]):
                 z = torch.cat([recalled, z[rows:]]) if reads else recalled
             own = block.tokens(z)
             of_steps = own[:rows] if reads else own
-            cache[every, layer, place] = of_steps[:, width:]
-            if reads:
-                of_block = own[rows:].view(-1, read, 3 * width)
-                cache[opened, layer, :read] = of_block[..., width:]
+            places[own_place + layer * size] = of_steps[:, width:]
+            if of_read is not None:
+                places[of_read + layer * size] = own[rows:, width:]
             query = of_steps[:, :width].view(rows, block.heads, 1, block.head_width)
             key, value = block.split(cache[:, layer])
             mask = self.step_mask(block, query, sight)
             found = block.look(self.content(query), key, value, mask).view(rows, width)
             if reads:
                 # Of the last layer nobody reads more of the read block than keys and values.
-                if layer + 1 < len(self.blocks):
-                    query, key, value = block.split(of_block)
+                if layer + 1 < layers:
+                    query, key, value = block.split(own[rows:].view(-1, read, 3 * width))
                     found = torch.cat([found, block.look(self.content(query), key, value).flatten(0, 1)])
                 else:
                     z = z[:rows]

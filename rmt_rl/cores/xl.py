@@ -116,9 +116,12 @@ class TransformerXL(MemoryCore[XLState]):
         z = self.encode(inputs)
         visible = conceal(self.distance > state.filled[:, None], z)[:, None, None]
         cache = F.pad(state.cache, (0, 0, 0, 1))  # a copy, whose last place is the step's
+        # Written as rows of one matrix: in an exported graph that is cheap, and a slice of a slice is not.
+        places = cache.view(-1, 2 * width)
+        place = torch.arange(window, places.shape[0], window + 1, device=z.device).view(z.shape[0], -1)
         for layer, block in enumerate(self.blocks):
             own = block.tokens(z)
-            cache[:, layer, window] = own[:, 0, width:]
+            places[place[:, layer]] = own[:, 0, width:]
             query = own[..., :width].view(own.shape[0], self.heads, 1, -1)
             key, value = block.split(cache[:, layer])
             mask = self.positions.timeline(block, query, window) + visible

@@ -23,6 +23,7 @@ from rmt_rl.recording import record
 from rmt_rl.states import leaves
 from scripts.console import WIDE
 from scripts.rows import Row, put
+from scripts.speed.exported import can_export, exported_stepping
 from scripts.speed.workloads import check_cores, check_positive, core_kwargs
 
 SEGMENT = 16
@@ -151,6 +152,8 @@ def measure(core: str, args: Acting, states: tuple[MemoryState, MemoryState], pp
             "late": stepping(model, late, n_envs, steps),
         }
         functions["recorded"] = recording(model.policy.core, functions["late"])
+        if can_export():
+            functions["exported"] = exported_stepping(model, n_envs, steps, args.threads)
         seconds = take_turns(functions, args.repeats)
 
         def ratio(a: str, b: str, seconds: dict[str, list[float]] = seconds) -> float:
@@ -162,6 +165,7 @@ def measure(core: str, args: Acting, states: tuple[MemoryState, MemoryState], pp
             | microseconds
             | dict(late_over_early=ratio("late", "early"), early_over_ppo=ratio("early", "ppo"))
             | dict(late_over_ppo=ratio("late", "ppo"), recorded_over_late=ratio("recorded", "late"))
+            | dict(exported_over_ppo=ratio("exported", "ppo") if "exported" in seconds else None)
             | dict(early_bytes=state_bytes(states[0]), late_bytes=state_bytes(states[1]))
         )
     return rows
@@ -180,6 +184,7 @@ def table(rows: Sequence[Row], n_envs: int) -> Table:
         "late / early",
         "PPO's",
         "early / PPO's",
+        "exported / PPO's",
         "recorded / late",
         "state bytes",
         "late",
@@ -187,14 +192,17 @@ def table(rows: Sequence[Row], n_envs: int) -> Table:
     for column in columns:
         out.add_column(column, justify="left" if column == "core" else "right")
     for row in rows:
+        exported = row["exported_over_ppo"]
         out.add_row(
             row["name"], f"{row['early_microseconds']:,.0f}", f"{row['late_microseconds']:,.0f}",
             f"{row['late_over_early']:.3f}", f"{row['ppo_microseconds']:,.0f}",
-            f"{row['early_over_ppo']:.2f}", f"{row['recorded_over_late']:.2f}",
+            f"{row['early_over_ppo']:.2f}", "" if exported is None else f"{exported:.2f}",
+            f"{row['recorded_over_late']:.2f}",
             f"{row['early_bytes']:,}", f"{row['late_bytes']:,}",
         )  # fmt: skip
     out.caption = (
-        "PPO: SB3's, an MLP of the same width; recorded: by rmt_rl.recording; state: of one environment"
+        "PPO: SB3's, an MLP of the same width; exported: as an ONNX graph, by onnxruntime; recorded: by "
+        "rmt_rl.recording; state: of one environment"
     )
     return out
 
