@@ -54,14 +54,17 @@ class Setting(NamedTuple):
 def sequences(task: str, segments: int, parts: int, repeats: dict[str, int], **published: str) -> Setting:
     """24 symbols shown in so many segments, a ``parts``-th of all; learnt from one segment of them on.
 
-    If that one has them all, there is no shorter stage: it takes longer, at a smaller learning rate.
+    If that one has them all, there is no shorter stage: the learning rate is smaller, and there is a memory
+    token for every two symbols, as there is in the paper's Copy of 120 symbols in 3 segments.
     """
     length = 24 * parts // segments
     stages: list[Any] = [(n, n, {}) for n in range(length, 25, length)]
     parameters = dict(symbols=10, delay=0, **repeats)
     if len(stages) > 1:
         return Setting(task, segments, length, parameters, 24, stages, 3000, 2e-3, published=published)
-    return Setting(task, segments, length, parameters, 24, stages, 12_000, 1e-3, 1500, published=published)
+    return Setting(
+        task, segments, length, parameters, 24, stages, 8000, 1e-3, 1500, length // 2, published=published
+    )
 
 
 def retrieval(segments: int, **published: str) -> Setting:
