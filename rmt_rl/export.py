@@ -104,7 +104,7 @@ def export_onnx(model: MemoryOnPolicyAlgorithm, path: str | os.PathLike[str]) ->
 
     :param path: ``.onnx`` is added where it has no suffix
     :return: where it is
-    :raises ValueError: if the step cannot be expressed in ONNX
+    :raises ValueError: if the step cannot be expressed in ONNX, or not for any number of rows
     :raises ImportError: without the packages onnx and onnxscript
     """
     _require("onnx", "onnxscript")
@@ -129,6 +129,13 @@ def export_onnx(model: MemoryOnPolicyAlgorithm, path: str | os.PathLike[str]) ->
         except th.onnx.OnnxExporterError as error:
             raise ValueError(f"{policy.describe_memory()} cannot be exported: {error}") from error
     assert program is not None
+    shapes = [entry.shape for entry in program.model.graph.inputs]
+    fixed = [shape[0] for shape in shapes if shape is not None and isinstance(shape[0], int)]
+    if fixed:
+        raise ValueError(
+            f"the exported step would take {fixed[0]} rows and no other number: the features extractor or "
+            "the core makes a Python number of the number of rows, as len(x) does; x.shape[0] does not"
+        )
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".draft-", dir=path.parent) as draft:
         program.save(Path(draft, path.name), external_data=False)

@@ -34,7 +34,7 @@ class _SumOfRows(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[None, Tensor]:
         (rows,) = ctx.saved_tensors
-        one_hot = gradient.new_zeros(len(rows), ctx.n_rows).scatter_(1, rows, 1.0)
+        one_hot = gradient.new_zeros(rows.shape[0], ctx.n_rows).scatter_(1, rows, 1.0)
         return None, one_hot.T @ gradient
 
 
@@ -82,7 +82,7 @@ class IdPresence(nn.Module):
     def forward(self, ids: Tensor) -> Tensor:
         """Map ids (B, height, width, channels) to (B, features_dim)."""
         rows = (ids.flatten(1, -2).round().long() + self.offsets).flatten(1)
-        present = self.weight.new_zeros(len(ids), len(self.weight)).scatter_(1, rows, 1.0)
+        present = self.weight.new_zeros(ids.shape[0], len(self.weight)).scatter_(1, rows, 1.0)
         return present @ self.weight
 
 

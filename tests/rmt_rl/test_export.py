@@ -10,6 +10,7 @@ import onnxruntime
 import pytest
 import torch as th
 from gymnasium import spaces
+from stable_baselines3.common.torch_layers import FlattenExtractor
 
 from rmt_rl import CORES, MemoryPPO
 from rmt_rl.cores import FeedForward
@@ -53,6 +54,18 @@ def test_a_step_with_a_memory(tmp_path: Path) -> None:
     assert check_onnx(model, file, 20, rows=1) < 1e-5
 
 
+class Counting(FlattenExtractor):
+    def forward(self, observations: th.Tensor) -> th.Tensor:
+        return super().forward(observations) * th.ones(len(observations), 1)
+
+
+def test_a_step_for_one_number_of_rows_is_refused(tmp_path: Path) -> None:
+    model = build(worlds(), core="gru", policy_kwargs=dict(features_extractor_class=Counting))
+    with pytest.raises(ValueError, match=r"would take 2 rows and no other number: .* x.shape\[0\] does not"):
+        export_onnx(model, tmp_path / "agent")
+    assert not list(tmp_path.iterdir())
+
+
 # An export takes some seconds: one core each time, all of them now and then.
 @slow
 @pytest.mark.parametrize("core", CORES)
@@ -83,7 +96,8 @@ def test_spaces(observation: str, action: str, tmp_path: Path) -> None:
     file = export_onnx(model, tmp_path / "agent")
     assert check_onnx(model, file, 200) < 1e-5
     names = [entry.name for entry in onnxruntime.InferenceSession(file).get_inputs()]
-    keys = ["observation.kind", "observation.vector"] if observation == "dict" else ["observation"]
+    space = env.observation_space
+    keys = [f"observation.{key}" for key in space] if isinstance(space, spaces.Dict) else ["observation"]
     assert names == [*keys, "episode_start", "state.hidden"]
 
 
