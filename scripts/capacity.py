@@ -54,16 +54,18 @@ class Setting(NamedTuple):
 def sequences(task: str, segments: int, parts: int, repeats: dict[str, int], **published: str) -> Setting:
     """24 symbols shown in so many segments, a ``parts``-th of all; learnt from one segment of them on.
 
-    If that one has them all, there is no shorter stage: the learning rate is smaller, and there is a memory
-    token for every two symbols, as there is in the paper's Copy of 120 symbols in 3 segments.
+    If that one has them all, learnt from few symbols on, with distractors for the others: so that a segment
+    of symbols stays one, and the first question comes when the next begins.
     """
     length = 24 * parts // segments
     stages: list[Any] = [(n, n, {}) for n in range(length, 25, length)]
+    updates, learning_rate, settling = 3000, 2e-3, 300
+    if len(stages) == 1:
+        stages = [(n, n, dict(delay=length - n)) for n in (6, 12, 18, 24)]
+        updates, learning_rate, settling = 8000, 1e-3, 500
     parameters = dict(symbols=10, delay=0, **repeats)
-    if len(stages) > 1:
-        return Setting(task, segments, length, parameters, 24, stages, 3000, 2e-3, published=published)
     return Setting(
-        task, segments, length, parameters, 24, stages, 8000, 1e-3, 1500, length // 2, published=published
+        task, segments, length, parameters, 24, stages, updates, learning_rate, settling, published=published
     )
 
 
