@@ -137,12 +137,22 @@ class Recording:
             memory = torch.cat([nothing, *floats], dim=1).unsqueeze(1)
         if isinstance(self.core, ARMT):
             matrix = memory[..., :-1, :]  # (B, L, D, F), without the normaliser
-            self._ranks.append(torch.linalg.matrix_rank(matrix, rtol=1e-3).cpu())
+            self._ranks.append(rank(matrix).cpu())
             memory = matrix.flatten(2)
         last = memory if self._last is None or self._last.shape != memory.shape else self._last
         self._norms.append(memory.norm(dim=-1).cpu())
         self._changes.append((memory - last).norm(dim=-1).cpu())
         self._last = memory.clone()
+
+
+def rank(matrix: Tensor, relative: float = 1e-3) -> Tensor:
+    """(..., D, F) -> (...): how many singular values are above a share of the largest.
+
+    By the eigenvalues of A A^T, their squares: several times as fast as they are, and in float64 as good.
+    """
+    wide = matrix.double() if matrix.shape[-2] <= matrix.shape[-1] else matrix.double().mT
+    squares = torch.linalg.eigvalsh(wide @ wide.mT)
+    return (squares > squares[..., -1:].clamp(min=1e-30) * relative**2).sum(-1)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from rmt_rl.recording import record
+from rmt_rl.recording import rank, record
 from tests.rmt_rl.core_cases import Case, build, every_case, leaves, play, unbroken
 
 S, M, W, LAYERS, HEADS = 3, 2, 3, 2, 2
@@ -95,6 +95,16 @@ def test_memory_moves_where_a_segment_opens(core: str) -> None:
     assert (changes[opens] > 0).all() and not changes[~opens].any()
     np.testing.assert_allclose(norms[0], built.initial_memory.norm(dim=-1).detach().expand(2, -1))
     np.testing.assert_allclose(norms[-1], state.memory.norm(dim=-1))
+
+
+@pytest.mark.parametrize("shape", [(5, 9), (9, 5), (4, 4)])
+def test_rank_is_that_of_the_singular_values(shape: tuple[int, int]) -> None:
+    left, right = torch.randn(3, 7, shape[0], 3), torch.randn(3, 7, 3, shape[1])
+    scale = torch.tensor([1.0, 1e-2, 1e-4])  # the last lies below the share that counts
+    matrices = torch.cat([left @ right, (left * scale) @ right, torch.zeros(3, 1, *shape)], dim=1)
+    expected = torch.linalg.matrix_rank(matrices, rtol=1e-3)
+    assert set(expected.flatten().tolist()) >= {0, 2, 3}
+    torch.testing.assert_close(rank(matrices), expected)
 
 
 def test_rank_grows_with_what_is_written() -> None:
