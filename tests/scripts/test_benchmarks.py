@@ -69,12 +69,14 @@ def test_settings_are_what_they_say(setting: capacity.Setting) -> None:
 
 @pytest.mark.parametrize("setting", capacity.SETTINGS, ids=lambda s: f"{s.task}-{s.segments}")
 def test_a_curriculum_comes_to_the_level(setting: capacity.Setting) -> None:
-    """From a single piece to what is asked for; sequences by whole segments."""
-    lows, highs, _ = zip(*setting.curriculum, strict=True)
+    """From a single piece to what is asked for; of sequences, symbols and distractors fill whole segments."""
+    lows, highs, changes = zip(*setting.curriculum, strict=True)
     assert highs[-1] == setting.level and list(highs) == sorted(highs)
     assert all(low <= high for low, high in zip(lows, highs, strict=True))
     if setting.task in ("Copy", "Reverse"):
-        assert lows == highs and all(length % setting.segment_length == 0 for length in lows)
+        assert lows == highs and len(lows) > 1 and not changes[-1].get("delay")
+        for length, changed in zip(lows, changes, strict=True):
+            assert (length + changed.get("delay", 0)) % setting.segment_length == 0
 
 
 @pytest.mark.parametrize("core", ["rmt", "gru"])
