@@ -24,7 +24,7 @@ from stable_baselines3.common.torch_layers import (
 from stable_baselines3.common.type_aliases import PyTorchObs, Schedule
 from torch import Tensor
 
-from rmt_rl.checks import check_finite, check_no_nan, check_observation_space, unchecked_distributions
+from rmt_rl.checks import check_finite, check_no_nan, check_observation_space
 from rmt_rl.cores import MemoryCore, make_core
 from rmt_rl.masking import check_action_masks, masked_distribution
 from rmt_rl.states import CoreStates, MemoryState, SequenceBatch
@@ -273,8 +273,7 @@ class MemoryActorCriticPolicy(ActorCriticPolicy):
         if action_masks is not None:
             allowed = check_action_masks(action_masks, self.action_space, count)
             masks = th.from_numpy(allowed).to(self.device)
-        # Its parameters have been looked at; torch's distributions take longer to do so.
-        with th.no_grad(), unchecked_distributions():
+        with th.no_grad():
             first = th.from_numpy(starts).to(self.device)
             distribution, states = self.get_distribution(obs, states, first, masks)
             actions = distribution.get_actions(deterministic=deterministic)

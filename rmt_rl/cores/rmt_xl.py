@@ -80,14 +80,14 @@ class RMTXL(RMT):
         relative = self.positions.timeline(block, of_steps, self.memory_length)
         return F.pad(relative, (tokens, writing, tokens, writing)) + visible
 
-    def sight(self, cache: Tensor, position: Tensor, window: Tensor) -> tuple[Tensor, Tensor]:
+    def sight(self, cache: Tensor, position: Tensor, window: Tensor) -> tuple[Tensor, ...]:
         distance = position[:, None] - self.place  # (B, M + W + S)
         reach = torch.minimum(position + window, position.new_tensor(self.memory_length))
         far = (distance > reach[:, None]) & (self.place >= -self.memory_length)
         mask = conceal((far | (distance < 0))[:, None, None], cache)
         return mask, distance[:, None, None, self.memory_tokens :].clamp(0, self.memory_length)
 
-    def step_mask(self, block: Block, query: Tensor, sight: tuple[Tensor, Tensor]) -> Tensor:
+    def step_mask(self, block: Block, query: Tensor, sight: tuple[Tensor, ...]) -> Tensor:
         mask, index = sight
         by_distance = self.positions.scores(block, query)  # (B, H, 1, W + 1)
         relative = by_distance.gather(-1, index.expand(-1, query.shape[1], -1, -1))

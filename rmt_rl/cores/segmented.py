@@ -325,14 +325,14 @@ class SegmentedCore(MemoryCore[SegmentedState]):
         """``visible`` with what else is added to the scores, broadcastable to (G, H, Q, K)."""
         return visible
 
-    def sight(self, cache: Tensor, position: Tensor, window: Tensor) -> tuple[Tensor, Tensor]:
+    def sight(self, cache: Tensor, position: Tensor, window: Tensor) -> tuple[Tensor, ...]:
         """What the one step of every row sees of the cache, for all layers.
 
-        :return: a mask to be added to the scores, (B, 1, 1, R + W + S), and what else ``step_mask`` needs
+        :return: a mask to be added to the scores, (B, 1, 1, R + W + S), and whatever else ``step_mask`` needs
         """
-        return conceal(self.place > position[:, None], cache)[:, None, None], position
+        return (conceal(self.place > position[:, None], cache)[:, None, None],)
 
-    def step_mask(self, block: Block, query: Tensor, sight: tuple[Tensor, Tensor]) -> Tensor:
+    def step_mask(self, block: Block, query: Tensor, sight: tuple[Tensor, ...]) -> Tensor:
         """The mask of ``sight`` with what else is added to the scores of one step."""
         return sight[0]
 

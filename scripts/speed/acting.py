@@ -7,6 +7,7 @@ import multiprocessing
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -23,7 +24,7 @@ from rmt_rl.recording import record
 from rmt_rl.states import leaves
 from scripts.console import WIDE
 from scripts.rows import Row, put
-from scripts.speed.exported import can_export, exported_stepping
+from scripts.speed.exported import exported_stepping
 from scripts.speed.workloads import check_cores, check_positive, core_kwargs
 
 SEGMENT = 16
@@ -152,7 +153,7 @@ def measure(core: str, args: Acting, states: tuple[MemoryState, MemoryState], pp
             "late": stepping(model, late, n_envs, steps),
         }
         functions["recorded"] = recording(model.policy.core, functions["late"])
-        if can_export():
+        with suppress(ImportError):
             functions["exported"] = exported_stepping(model, n_envs, steps, args.threads)
         seconds = take_turns(functions, args.repeats)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -16,13 +15,11 @@ from rmt_rl.export import export_onnx
 TYPES = {"tensor(float)": np.float32, "tensor(int64)": np.int64, "tensor(bool)": np.bool_}
 
 
-def can_export() -> bool:
-    """Whether the packages for it are there."""
-    return all(importlib.util.find_spec(name) for name in ("onnx", "onnxscript", "onnxruntime"))
-
-
 def exported_stepping(model: MemoryPPO, n_envs: int, steps: int, threads: int) -> Callable[[], None]:
-    """A function that acts for so many steps of one episode, from an empty memory each time."""
+    """A function that acts for so many steps of one episode, from an empty memory each time.
+
+    :raises ImportError: without the packages for it
+    """
     import onnxruntime  # type: ignore[import-untyped]
 
     options = onnxruntime.SessionOptions()
