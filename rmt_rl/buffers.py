@@ -46,6 +46,18 @@ class MemoryRolloutBuffer(RolloutBuffer):
             self.action_masks = np.ones((self.buffer_size, *masks.shape), bool)
         self.action_masks[self.pos] = masks
 
+    def add(self, obs: Any, *args: Any, **kwargs: Any) -> None:
+        """As SB3's, but an observation is kept as it was acted on.
+
+        A wrapper may hand over another type than the space's: ``VecNormalize`` makes floats of integers.
+        """
+        if isinstance(self.observations, dict):
+            for key, stored in self.observations.items():
+                self.observations[key] = _fit_to_hold(stored, obs[key])
+        else:
+            self.observations = _fit_to_hold(self.observations, obs)
+        super().add(obs, *args, **kwargs)
+
     def get(self, batch_size: int | None = None) -> Iterator[Samples]:  # type: ignore[override]
         """Minibatches of whole sequences in random order.
 
@@ -88,3 +100,17 @@ class MemoryRolloutBuffer(RolloutBuffer):
 
 class MemoryDictRolloutBuffer(MemoryRolloutBuffer, DictRolloutBuffer):  # type: ignore[misc]
     """``MemoryRolloutBuffer`` for Dict observations: what is cut is stored by SB3's ``DictRolloutBuffer``."""
+
+
+def _fit_to_hold(stored: np.ndarray[Any, Any], value: Any) -> np.ndarray[Any, Any]:
+    """The array ``stored``, or a copy of another type if its own would change ``value``."""
+    kind = np.asarray(value).dtype
+    is_float32 = stored.dtype.kind == "f" and stored.dtype.itemsize >= 4  # what the policy computes with
+    if is_float32 or np.can_cast(kind, stored.dtype):
+        return stored
+    if kind.kind == "f":
+        return stored.astype(np.float32)
+    # Integers of another size lose nothing as long as they are small; images would take eight times as much.
+    if np.array_equal(value, np.asarray(value).astype(stored.dtype)):
+        return stored
+    return stored.astype(np.promote_types(kind, stored.dtype))

@@ -1,9 +1,9 @@
-"""Bad numbers and spaces are named where they enter, not as a NaN loss an hour later."""
+"""Checks that name bad numbers and spaces where they enter, not as a NaN loss an hour later."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,25 +12,47 @@ from gymnasium import spaces
 from torch import Tensor
 from torch.distributions import Distribution
 
+FLOAT32_MAX = float(np.finfo(np.float32).max)
 ENCODABLE = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 
 
-def check_no_nan(what: str, value: Any) -> None:
-    """Raise ValueError if ``value``, an array or a dict of arrays, holds a NaN.
+def check_numbers(
+    what: str, value: Any, step: int | None = None, environments: Sequence[int] | None = None
+) -> None:
+    """Raise ValueError if an array, or a dict of arrays, holds what a policy cannot compute with.
+
+    That is NaN, infinity, and a number which is infinite as float32.
 
     :param what: how the message names it, e.g. "observations"
+    :param step: of the training; the array's first dimension is then the environments
+    :param environments: whose they are, by default 0, 1, 2, ...
     """
     if isinstance(value, dict):
         for key, part in value.items():
-            check_no_nan(f"{what}[{key!r}]", part)
+            check_numbers(f"{what}[{key!r}]", part, step, environments)
         return
     array = np.asarray(value)
-    if array.dtype.kind != "f" or not np.isnan(array).any():
+    if array.dtype.kind != "f":
         return
-    where = tuple(int(i) for i in np.argwhere(np.isnan(array))[0])
+    is_small = array.dtype.itemsize <= 4
+    good = np.isfinite(array) if is_small else np.abs(array) <= FLOAT32_MAX  # which is false for NaN
+    if good.all():
+        return
+    where = tuple(int(i) for i in np.argwhere(~good)[0])
+    first = array[where]
+    if np.isnan(first):
+        numbers = f"{int(np.isnan(array).sum())} NaN"
+    elif np.isinf(first):
+        numbers = f"{int(np.isinf(array).sum())} times infinity"
+    else:
+        numbers = f"{int((~good).sum())} numbers too large for float32"
+    place = ""
+    if step is not None:
+        row = where[0] if environments is None else environments[where[0]]
+        place = f" (environment {row}, at step {step:,} of training)"
     raise ValueError(
-        f"{what} of shape {array.shape} holds {int(np.isnan(array).sum())} NaN, the first at index {where}; "
-        "mend the environment (or a wrapper such as VecNormalize) so that it gives numbers"
+        f"{what} of shape {array.shape} holds {numbers}, the first at index {where}{place}: {first:.3g}; "
+        "mend the environment (or a wrapper such as VecNormalize) so that it gives finite numbers"
     )
 
 

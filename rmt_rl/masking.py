@@ -22,7 +22,7 @@ from stable_baselines3.common.distributions import (
     MultiCategoricalDistribution,
 )
 from stable_baselines3.common.type_aliases import GymEnv
-from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
+from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecEnv
 from torch import Tensor
 
 METHOD = "action_masks"
@@ -99,13 +99,29 @@ def _flatten(mask: Any) -> npt.NDArray[Any]:
 
 
 def is_masking_supported(env: GymEnv) -> bool:
-    """Whether the environment, or each one of a VecEnv, has ``action_masks()``."""
+    """Whether the environment, or each one of a VecEnv, has ``action_masks()``.
+
+    :raises ValueError: if it has something else of that name; None is as if there were nothing
+    """
     try:
-        if isinstance(env, VecEnv):
-            return env.has_attr(METHOD)
-        env.get_wrapper_attr(METHOD)
-    except (AttributeError, NotImplementedError):  # a VecEnv need not say what it has
+        if isinstance(env, VecEnv) and not env.has_attr(METHOD):
+            return False
+    except NotImplementedError:  # a VecEnv need not say what it has
         return False
+    if isinstance(env, VecEnv) and isinstance(env.unwrapped, SubprocVecEnv):
+        return True  # a worker that is asked for a method would have to pickle its environment
+    try:
+        methods = env.get_attr(METHOD) if isinstance(env, VecEnv) else [env.get_wrapper_attr(METHOD)]
+    except (AttributeError, NotImplementedError):
+        return isinstance(env, VecEnv)  # which has it, but only calls it
+    if all(method is None for method in methods):
+        return False
+    for row, method in enumerate(methods):
+        if not callable(method):
+            raise ValueError(
+                f"{METHOD} of environment {row} must be a method that returns the masks, it is "
+                f"{method!r:.60}; make it one, or say learn(use_masking=False)"
+            )
     return True
 
 

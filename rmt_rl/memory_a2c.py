@@ -7,8 +7,8 @@ from typing import Any, Self
 from stable_baselines3 import A2C
 from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback, Schedule
 
-from rmt_rl.masking import decide_masking
-from rmt_rl.on_policy import MemoryOnPolicyAlgorithm, check_lengths
+from rmt_rl.lengths import check_lengths
+from rmt_rl.on_policy import MemoryOnPolicyAlgorithm
 from rmt_rl.policies import MemoryActorCriticPolicy
 
 
@@ -26,6 +26,7 @@ class MemoryA2C(MemoryOnPolicyAlgorithm, A2C):
     :param n_steps: steps of a rollout per environment
     :param sequence_length: steps of a training sequence, a divisor of ``n_steps``: how far gradients reach
         back; by default ``n_steps``
+    :param a2c_args: further ones in the order of SB3's ``A2C``: ``gamma``, ``gae_lambda``, ...
     :param a2c_kwargs: every other argument of SB3's ``A2C``
     :raises ValueError: if the lengths do not fit each other, or an option of the core is out of range
     """
@@ -36,13 +37,13 @@ class MemoryA2C(MemoryOnPolicyAlgorithm, A2C):
         env: GymEnv | str,
         learning_rate: float | Schedule = 7e-4,
         n_steps: int = 32,
-        *,
+        *a2c_args: Any,
         sequence_length: int | None = None,
         **a2c_kwargs: Any,
     ) -> None:
-        self.sequence_length = n_steps if sequence_length is None else sequence_length
-        check_lengths(n_steps, self.sequence_length)
-        super().__init__(policy, env, learning_rate=learning_rate, n_steps=n_steps, **a2c_kwargs)
+        check_lengths(n_steps, n_steps if sequence_length is None else sequence_length)
+        self.sequence_length = int(n_steps if sequence_length is None else sequence_length)
+        super().__init__(policy, env, learning_rate, int(n_steps), *a2c_args, **a2c_kwargs)
 
     def learn(
         self,
@@ -60,7 +61,7 @@ class MemoryA2C(MemoryOnPolicyAlgorithm, A2C):
             yes if it has that method
         :raises ValueError: if it has not, or its actions cannot be masked
         """
-        self.use_masking = decide_masking(self.env, use_masking)
+        self._masking_wish = use_masking
         return super().learn(
             total_timesteps, callback, log_interval, tb_log_name, reset_num_timesteps, progress_bar
         )

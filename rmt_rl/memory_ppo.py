@@ -7,8 +7,8 @@ from typing import Any, Self
 from stable_baselines3 import PPO
 from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback, Schedule
 
-from rmt_rl.masking import decide_masking
-from rmt_rl.on_policy import MemoryOnPolicyAlgorithm, check_lengths
+from rmt_rl.lengths import check_lengths
+from rmt_rl.on_policy import MemoryOnPolicyAlgorithm
 from rmt_rl.policies import MemoryActorCriticPolicy
 
 
@@ -28,6 +28,7 @@ class MemoryPPO(MemoryOnPolicyAlgorithm, PPO):
     :param batch_size: steps of a minibatch
     :param sequence_length: steps of a training sequence: how far gradients reach back
     :param policy_kwargs: ``core``, ``core_kwargs``, ``share_memory`` and what SB3's policies take
+    :param ppo_args: further ones in the order of SB3's ``PPO``: ``n_epochs``, ``gamma``, ...
     :param ppo_kwargs: every other argument of SB3's ``PPO``
     :raises ValueError: if the lengths do not fit each other, or an option of the core is out of range
     """
@@ -39,14 +40,13 @@ class MemoryPPO(MemoryOnPolicyAlgorithm, PPO):
         learning_rate: float | Schedule = 3e-4,
         n_steps: int = 512,
         batch_size: int = 256,
+        *ppo_args: Any,
         sequence_length: int = 64,
         **ppo_kwargs: Any,
     ) -> None:
         check_lengths(n_steps, sequence_length, batch_size)
-        self.sequence_length = sequence_length
-        super().__init__(
-            policy, env, learning_rate=learning_rate, n_steps=n_steps, batch_size=batch_size, **ppo_kwargs
-        )
+        self.sequence_length = int(sequence_length)
+        super().__init__(policy, env, learning_rate, int(n_steps), int(batch_size), *ppo_args, **ppo_kwargs)
 
     def learn(
         self,
@@ -64,7 +64,7 @@ class MemoryPPO(MemoryOnPolicyAlgorithm, PPO):
             yes if it has that method
         :raises ValueError: if it has not, or its actions cannot be masked
         """
-        self.use_masking = decide_masking(self.env, use_masking)
+        self._masking_wish = use_masking
         return super().learn(
             total_timesteps, callback, log_interval, tb_log_name, reset_num_timesteps, progress_bar
         )

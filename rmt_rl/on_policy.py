@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,26 +18,29 @@ from stable_baselines3.common.utils import obs_as_tensor
 from stable_baselines3.common.vec_env import VecEnv
 
 from rmt_rl.buffers import MemoryDictRolloutBuffer, MemoryRolloutBuffer
-from rmt_rl.checks import check_no_nan, check_observation_space
-from rmt_rl.cores.base import map_state, require_positive
-from rmt_rl.masking import get_action_masks
+from rmt_rl.checks import check_numbers, check_observation_space
+from rmt_rl.copying import CopyingAlgorithm
+from rmt_rl.cores.base import map_state
+from rmt_rl.lengths import check_lengths
+from rmt_rl.masking import decide_masking, get_action_masks
 from rmt_rl.policies import (
     MemoryActorCriticCnnPolicy,
     MemoryActorCriticPolicy,
     MemoryMultiInputActorCriticPolicy,
     Observation,
 )
+from rmt_rl.resuming.interrupts import HeldInterrupt
 from rmt_rl.resuming.resumable import ResumableAlgorithm
+from rmt_rl.rollouts import take_dones, take_rewards
 from rmt_rl.saving.archive import SavingAlgorithm
 from rmt_rl.states import CoreStates, MemoryState
-from rmt_rl.workers import step
 
 REPLAY_TOLERANCE = 1e-3
 REPLAY_STEPS = 1024
 """about how many steps of each rollout are replayed to check them"""
 
 
-class MemoryOnPolicyAlgorithm(ResumableAlgorithm, SavingAlgorithm):
+class MemoryOnPolicyAlgorithm(ResumableAlgorithm, SavingAlgorithm, CopyingAlgorithm):
     """To be put in front of SB3's PPO or A2C: their ``learn`` and ``train`` work on sequences unchanged."""
 
     policy_aliases: ClassVar[dict[str, type[BasePolicy]]] = {
@@ -51,8 +55,12 @@ class MemoryOnPolicyAlgorithm(ResumableAlgorithm, SavingAlgorithm):
     """steps of a minibatch; None, as with A2C, where an update takes the whole rollout at once"""
     use_masking: bool = False
     """whether the last ``learn`` took the environment's action masks"""
+    _masking_wish: bool | None = None
+    """``use_masking`` of the present call of ``learn``"""
     _memory: CoreStates | None = None
     """what the training environments remember, before their next step"""
+    _has_warned = False
+    """of sequences that do not replay what acting did"""
 
     @staticmethod
     def _wrap_env(env: GymEnv, verbose: int = 0, monitor_wrapper: bool = True) -> VecEnv:
@@ -61,6 +69,10 @@ class MemoryOnPolicyAlgorithm(ResumableAlgorithm, SavingAlgorithm):
         return OnPolicyAlgorithm._wrap_env(env, verbose, monitor_wrapper)
 
     def _setup_model(self) -> None:
+        # Here, as ``load`` sets the model up with other lengths than the constructor was given.
+        check_lengths(self.n_steps, self.sequence_length, self.batch_size)
+        self.n_steps, self.sequence_length = int(self.n_steps), int(self.sequence_length)
+        self.batch_size = None if self.batch_size is None else int(self.batch_size)
         if self.rollout_buffer_class is None:
             is_dict = isinstance(self.observation_space, spaces.Dict)
             self.rollout_buffer_class = MemoryDictRolloutBuffer if is_dict else MemoryRolloutBuffer
@@ -74,12 +86,31 @@ class MemoryOnPolicyAlgorithm(ResumableAlgorithm, SavingAlgorithm):
         if not isinstance(self.policy, MemoryActorCriticPolicy):
             raise TypeError(f"the policy must be a MemoryActorCriticPolicy, got {type(self.policy).__name__}")
 
+    def _setup_learn(self, *args: Any, **kwargs: Any) -> Any:
+        check_lengths(self.n_steps, self.sequence_length, self.batch_size)
+        buffer = self.rollout_buffer
+        for name, present, built in (
+            ("n_steps", self.n_steps, buffer.buffer_size),
+            ("sequence_length", self.sequence_length, buffer.sequence_length),
+        ):
+            if present != built:
+                raise ValueError(
+                    f"{name} was changed to {present} after the model had been set up with {built}: "
+                    f"pass {name}={present} to the constructor or to load"
+                )
+        self.use_masking = decide_masking(self.env, self._masking_wish)
+        return super()._setup_learn(*args, **kwargs)
+
     def collect_rollouts(
         self, env: VecEnv, callback: BaseCallback, rollout_buffer: RolloutBuffer, n_rollout_steps: int
     ) -> bool:
         """SB3's loop, carrying the memory of every environment along.
 
-        :raises ValueError: if the environment returns a NaN, or masks that do not fit or allow no action
+        However it is left (a callback that ends the training, an error, Ctrl-C), the last observations,
+        episode starts and memories are those to go on from.
+
+        :raises ValueError: if the environment returns what is no finite number, or masks that do not fit or
+            allow no action
         """
         assert self._last_obs is not None, "no previous observation was provided"
         assert isinstance(rollout_buffer, MemoryRolloutBuffer)
@@ -90,7 +121,7 @@ class MemoryOnPolicyAlgorithm(ResumableAlgorithm, SavingAlgorithm):
         if self.use_sde:
             self.policy.reset_noise(env.num_envs)
         states = self._memory or self.policy.rollout_states(env.num_envs)
-        check_no_nan("the environment's observations", self._last_obs)
+        check_numbers("the environment's observations", self._last_obs, self.num_timesteps)
 
         for n_steps in range(n_rollout_steps):
             if self.use_sde and self.sde_sample_freq > 0 and n_steps % self.sde_sample_freq == 0:
@@ -102,34 +133,37 @@ class MemoryOnPolicyAlgorithm(ResumableAlgorithm, SavingAlgorithm):
                 allowed = get_action_masks(env)
                 rollout_buffer.add_action_masks(allowed)
                 action_masks = th.from_numpy(allowed).to(self.device)
+            last_obs, last_starts = self._last_obs, self._last_episode_starts
             with th.no_grad():
-                obs_tensor = obs_as_tensor(self._last_obs, self.device)  # type: ignore[arg-type]
-                starts = th.as_tensor(self._last_episode_starts, dtype=th.bool, device=self.device)
+                obs_tensor = obs_as_tensor(last_obs, self.device)
+                starts = th.as_tensor(last_starts, dtype=th.bool, device=self.device)
                 actions_tensor, values, log_probs, states = self.policy(
                     obs_tensor, states, starts, action_masks=action_masks
                 )
             actions = actions_tensor.cpu().numpy()
+            clipped_actions = self._to_env(actions)
 
-            new_obs, rewards, dones, infos = step(env, self._to_env(actions))
-            self.num_timesteps += env.num_envs
-            callback.update_locals(locals())
-            if not callback.on_step():
-                return False
-            check_no_nan("the environment's observations", new_obs)
-            check_no_nan("the environment's rewards", rewards)
-            self._update_info_buffer(infos, dones)
+            after: Any = None  # where the environments then are
+            try:
+                with HeldInterrupt():
+                    new_obs, rewards, dones, infos = env.step(clipped_actions)
+                    dones = take_dones(dones, env.num_envs)
+                    after = new_obs, dones, states
+                self.num_timesteps += env.num_envs
+                rewards = take_rewards(rewards, env.num_envs, self.num_timesteps)
+                callback.update_locals(locals())
+                if not callback.on_step():
+                    return False
+            finally:
+                self._move_on(after, infos if after else [])
+            check_numbers("the environment's observations", new_obs, self.num_timesteps)
+            check_numbers(
+                "the environment's rewards", rewards, self.num_timesteps
+            )  # callbacks may add to them
             self._bootstrap(rewards, dones, infos, states)
             if isinstance(self.action_space, spaces.Discrete):
                 actions = actions.reshape(-1, 1)
-            rollout_buffer.add(
-                self._last_obs,  # type: ignore[arg-type]
-                actions,
-                rewards,
-                self._last_episode_starts,  # type: ignore[arg-type]
-                values,
-                log_probs,
-            )
-            self._last_obs, self._last_episode_starts, self._memory = new_obs, dones, states  # type: ignore[assignment]
+            rollout_buffer.add(last_obs, actions, rewards, last_starts, values, log_probs)
 
         with th.no_grad():
             starts = th.as_tensor(dones, dtype=th.bool, device=self.device)
@@ -138,6 +172,18 @@ class MemoryOnPolicyAlgorithm(ResumableAlgorithm, SavingAlgorithm):
         callback.update_locals(locals())
         callback.on_rollout_end()
         return True
+
+    def _move_on(self, after: Any, infos: Sequence[dict[str, Any]]) -> None:
+        """Keep where the environments are after a step.
+
+        :param after: observations, ends of episodes, memories; None if the step failed, so that nobody knows:
+            the next ``learn`` begins new episodes then
+        """
+        if after is None:
+            self._last_obs, self._memory = None, None
+            return
+        self._last_obs, self._last_episode_starts, self._memory = after
+        self._update_info_buffer(list(infos), after[1])
 
     def _to_env(self, actions: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """Actions within the environment's bounds."""
@@ -162,7 +208,7 @@ class MemoryOnPolicyAlgorithm(ResumableAlgorithm, SavingAlgorithm):
         before it.
         """
         rows = [
-            row
+            int(row)
             for row in np.flatnonzero(dones)
             if infos[row].get("TimeLimit.truncated", False)
             and infos[row].get("terminal_observation") is not None
@@ -174,7 +220,7 @@ class MemoryOnPolicyAlgorithm(ResumableAlgorithm, SavingAlgorithm):
             batch: Observation = {key: np.stack([obs[key] for obs in terminal]) for key in terminal[0]}
         else:
             batch = np.stack(terminal)
-        check_no_nan("the environment's terminal observations", batch)
+        check_numbers("the environment's terminal observations", batch, self.num_timesteps, rows)
         with th.no_grad():
             obs_tensor, _ = self.policy.obs_to_tensor(batch)
             index = th.as_tensor(rows, device=self.device)
@@ -186,7 +232,8 @@ class MemoryOnPolicyAlgorithm(ResumableAlgorithm, SavingAlgorithm):
         """SB3's update, after checking that sequences replay what acting did (``train/replay_error``)."""
         error = self.replay_error()
         self.logger.record("train/replay_error", error)
-        if error > REPLAY_TOLERANCE:
+        if error > REPLAY_TOLERANCE and not self._has_warned:
+            self._has_warned = True  # the log has it for each update
             warnings.warn(
                 "replaying the rollout gives other log-probabilities than acting did (train/replay_error "
                 f"{error:.1e}): acting and training are not one function, so the policy gradient is wrong. "
@@ -246,26 +293,4 @@ class MemoryOnPolicyAlgorithm(ResumableAlgorithm, SavingAlgorithm):
         return self.policy.predict(observation, state, episode_start, deterministic, action_masks)
 
     def _excluded_save_params(self) -> list[str]:
-        return [*super()._excluded_save_params(), "_memory"]
-
-
-def check_lengths(n_steps: int, sequence_length: int, batch_size: int | None = None) -> None:
-    """Raise ValueError unless sequences divide the rollout and a minibatch, if any, holds whole sequences."""
-    require_positive("n_steps", n_steps)
-    require_positive("sequence_length", sequence_length)
-    if batch_size is not None:
-        require_positive("batch_size", batch_size)
-    if n_steps % sequence_length:
-        divisors = [d for d in range(1, n_steps + 1) if n_steps % d == 0]
-        near = sorted(sorted(divisors, key=lambda d: abs(d - sequence_length))[:4])
-        raise ValueError(
-            f"sequence_length={sequence_length} does not divide n_steps={n_steps}; "
-            f"these would: {', '.join(map(str, near))}"
-        )
-    if batch_size is not None and batch_size % sequence_length:
-        below = batch_size // sequence_length * sequence_length
-        fitting = [size for size in (below, below + sequence_length) if size]
-        raise ValueError(
-            f"batch_size={batch_size} (in steps) is not a multiple of sequence_length={sequence_length}; "
-            f"these would be: {', '.join(map(str, fitting))}"
-        )
+        return [*super()._excluded_save_params(), "_memory", "_masking_wish", "_has_warned"]

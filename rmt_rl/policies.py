@@ -24,7 +24,8 @@ from stable_baselines3.common.torch_layers import (
 from stable_baselines3.common.type_aliases import PyTorchObs, Schedule
 from torch import Tensor
 
-from rmt_rl.checks import check_finite, check_no_nan, check_observation_space
+from rmt_rl.checks import check_finite, check_numbers, check_observation_space
+from rmt_rl.copying import without_graph
 from rmt_rl.cores import MemoryCore, make_core
 from rmt_rl.masking import check_action_masks, masked_distribution
 from rmt_rl.states import CoreStates, MemoryState, SequenceBatch
@@ -115,8 +116,13 @@ class MemoryActorCriticPolicy(ActorCriticPolicy):
     @property
     def device(self) -> th.device:
         """As SB3's, which goes through all parameters, several times a step."""
-        value_net = self._modules.get("value_net")
-        return super().device if value_net is None else value_net.weight.device  # type: ignore[return-value]
+        weight = getattr(self._modules.get("value_net"), "weight", None)
+        # A value net of the user's own may have no such weight, a quantized one has a method in its place.
+        return weight.device if isinstance(weight, Tensor) else super().device
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is copied and pickled: all but the last distribution, which holds an update's graph."""
+        return {**vars(self), "action_dist": without_graph(self.action_dist)}
 
     # -- the memory
     # ----------------------------------------------------------------------------------------------------
@@ -173,9 +179,13 @@ class MemoryActorCriticPolicy(ActorCriticPolicy):
         self, latent_pi: Tensor, action_masks: Tensor | None = None
     ) -> Distribution:
         """SB3's hook, for actions of which ``action_masks`` (B, A) says what is allowed, None for all."""
-        if action_masks is None:
-            return super()._get_action_dist_from_latent(latent_pi)
-        return masked_distribution(self.action_space, self.action_net(latent_pi), action_masks)
+        try:
+            if action_masks is None:
+                return super()._get_action_dist_from_latent(latent_pi)
+            return masked_distribution(self.action_space, self.action_net(latent_pi), action_masks)
+        except ValueError:  # torch names the parameters of a distribution, which a user has never seen
+            check_finite(latent_pi)
+            raise
 
     # -- acting
     # --------------------------------------------------------------------------------------------------------
@@ -254,7 +264,7 @@ class MemoryActorCriticPolicy(ActorCriticPolicy):
                 "observation is a tuple: Gymnasium's reset returns (observation, info), "
                 "pass the observation alone"
             )
-        check_no_nan("observation", observation)
+        check_numbers("observation", observation)
         obs, vectorized = self.obs_to_tensor(observation)
         count = len(next(iter(obs.values())) if isinstance(obs, dict) else obs)
         if state is None and episode_start is not None and not np.all(episode_start):
@@ -301,7 +311,7 @@ class MemoryActorCriticPolicy(ActorCriticPolicy):
         :raises ValueError: if an observation holds a NaN or shapes do not fit
         """
         self.set_training_mode(False)
-        check_no_nan("observations", observations)
+        check_numbers("observations", observations)
         parts = observations if isinstance(observations, dict) else {"": observations}
         rows, steps = next(iter(parts.values())).shape[:2]
         states = self._check_state(state, rows)

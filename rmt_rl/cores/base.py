@@ -38,9 +38,8 @@ class MemoryCore(nn.Module, ABC, Generic[StateT]):
 
     def __init__(self, input_dim: int, output_dim: int) -> None:
         super().__init__()
-        # SB3 hands over numpy integers for some observation spaces; torch's recurrent layers reject them.
-        self.input_dim = require_positive("input_dim", _as_int(input_dim))
-        self.output_dim = require_positive("output_dim", _as_int(output_dim))
+        self.input_dim = require_positive("input_dim", input_dim)
+        self.output_dim = require_positive("output_dim", output_dim)
 
     @abstractmethod
     def initial_state(self, batch_size: int) -> StateT:
@@ -135,15 +134,14 @@ def expand_rows(mask: Tensor, like: Tensor) -> Tensor:
     return mask.view(-1, *(1 for _ in range(like.dim() - 1)))
 
 
-def _as_int(value: Any) -> Any:
-    """A numpy integer as a Python one, anything else as it is."""
-    return int(value) if isinstance(value, np.integer) else value
-
-
 def require_positive(name: str, value: int) -> int:
-    """Return ``value``; TypeError unless it is an integer, ValueError unless it is at least 1."""
-    if isinstance(value, bool) or not isinstance(value, int):
+    """Return ``value`` as an int; TypeError unless it is an integer, ValueError unless it is at least 1.
+
+    Integers of numpy count: SB3 hands them over for some spaces, and tuners for lengths. torch's recurrent
+    layers reject them.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise TypeError(f"{name} must be an integer of at least 1, got {value!r}")
     if value < 1:
         raise ValueError(f"{name} must be at least 1, got {value}")
-    return value
+    return int(value)

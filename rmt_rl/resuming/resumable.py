@@ -7,8 +7,9 @@ from typing import Any, ClassVar, Self
 from stable_baselines3.common.callbacks import BaseCallback, CallbackList, ConvertCallback
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from stable_baselines3.common.type_aliases import MaybeCallback
+from stable_baselines3.common.vec_env import VecEnv
 
-from rmt_rl.workers import name_the_dead
+from rmt_rl.workers import name_the_dead, watched
 
 
 class BetweenRollouts(BaseCallback):
@@ -90,10 +91,15 @@ class ResumableAlgorithm(OnPolicyAlgorithm):
         :raises DeadEnvironmentError: if the worker process of an environment has died
         """
         self._iteration, self._log_interval = 0, log_interval
+        envs = [] if self.env is None else [self.env]
+        envs += envs_of(callback)
         try:
-            return super().learn(total_timesteps, callback, 1, tb_log_name, reset_num_timesteps, progress_bar)
+            with watched(envs):
+                return super().learn(
+                    total_timesteps, callback, 1, tb_log_name, reset_num_timesteps, progress_bar
+                )
         except BaseException as error:
-            named = name_the_dead(self.env, error)
+            named = name_the_dead(envs, error)
             for watcher in self._watchers:
                 watcher.on_failure(named)
             if named is error:
@@ -129,8 +135,14 @@ class ResumableAlgorithm(OnPolicyAlgorithm):
         return [*super()._excluded_save_params(), "_callbacks", "_watchers", "_log_interval"]
 
 
-def every_callback(root: BaseCallback) -> list[BaseCallback]:
-    """``root`` and all callbacks that it holds, in their order."""
+def envs_of(callback: MaybeCallback) -> list[VecEnv]:
+    """The environments that callbacks hold, such as those that ``EvalCallback`` plays."""
+    found = every_callback(callback) if isinstance(callback, BaseCallback | list) else []
+    return [value for one in found for value in vars(one).values() if isinstance(value, VecEnv)]
+
+
+def every_callback(root: BaseCallback | list[BaseCallback]) -> list[BaseCallback]:
+    """The callback ``root``, or those of a list, and all callbacks that they hold, in their order."""
     found: list[BaseCallback] = []
 
     def look(value: Any) -> None:

@@ -139,7 +139,7 @@ def _check_plan(plan: Plan, algorithm: type[Any], tensors: Mapping[str, Tensor],
 
     That is found out without memory for any of it: a file may ask for more than there is.
     """
-    from rmt_rl.on_policy import check_lengths
+    from rmt_rl.lengths import check_lengths
 
     settings = plan.settings
     # Without minibatches, an update takes the whole rollout.

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from rich.table import Table
 
-from rmt_rl.on_policy import check_lengths
+from rmt_rl.lengths import check_lengths
 from scripts.console import WIDE
 from scripts.rows import Row, put
 from scripts.speed.plots import plot_scaling

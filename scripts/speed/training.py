@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from rich.table import Table
 
-from rmt_rl.on_policy import check_lengths
+from rmt_rl.lengths import check_lengths
 from scripts.console import WIDE
 from scripts.rows import Row, put
 from scripts.speed.measures import PARTS, product_rate

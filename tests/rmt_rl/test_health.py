@@ -110,7 +110,13 @@ def test_nan_reward(tmp_path: Path) -> None:
 
 def test_infinite_reward(tmp_path: Path) -> None:
     env = DummyVecEnv([lambda: Noise(seed=1), lambda: Bad(math.inf)])
-    words = f"gradient's norm is nan in minibatch 1 of the update at step {3 * ROLLOUT}.*reward infinite"
+    words = r"rewards .*infinity, the first at index \(1,\) \(environment 1, at step 62 of training\)"
+    breaks(tmp_path, build(env), ValueError, words, 2 * ROLLOUT)
+
+
+def test_reward_whose_square_is_infinite(tmp_path: Path) -> None:
+    env = DummyVecEnv([lambda: Noise(seed=1), lambda: Bad(3e38)])
+    words = f"gradient's norm is (nan|inf) in minibatch 1 of the update at step {3 * ROLLOUT}"
     breaks(tmp_path, build(env), UnhealthyTrainingError, words, 2 * ROLLOUT)
 
 

@@ -1,0 +1,74 @@
+"""Deep copies of agents, also of those that have learnt."""
+
+from __future__ import annotations
+
+import warnings
+from copy import copy, deepcopy
+from typing import Any, Self
+
+from stable_baselines3.common.distributions import Distribution
+from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
+from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper, VecNormalize
+from torch import Tensor
+
+OF_LEARN: dict[str, list[Any]] = {"_callbacks": [], "_watchers": []}
+"""What belongs to the present call of ``learn``, and what a copy has in its place."""
+LOGGER = ("_logger", "_custom_logger")
+"""Open files cannot be copied; the copy's ``learn`` opens its own."""
+
+
+class CopyingAlgorithm(OnPolicyAlgorithm):
+    """An algorithm that ``copy.deepcopy`` copies, with its memory, its rollout and its environments."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """A copy that goes on from here by itself.
+
+        Environments that cannot be copied, such as those in worker processes, are left out with a warning:
+        give the copy others with ``set_env`` before it learns.
+        """
+        twin = type(self).__new__(type(self))
+        memo[id(self)] = twin
+        env = getattr(self, "env", None)
+        try:
+            twin_env = None if env is None else copy_env(env, memo)
+        except Exception as error:  # whatever an environment raises that cannot be pickled
+            twin_env = None
+            warnings.warn(
+                f"the copy of the model has no environments, as these cannot be copied ({error}): give it "
+                "others with set_env before it learns",
+                stacklevel=3,
+            )
+        forgotten = {"env", "_vec_normalize_env", *OF_LEARN, *LOGGER}
+        if env is not None and twin_env is None:
+            forgotten |= {"_last_obs", "_last_episode_starts", "_last_original_obs", "_memory"}
+        for name, value in vars(self).items():
+            vars(twin)[name] = None if name in forgotten else deepcopy(value, memo)
+        twin.env, twin._custom_logger = twin_env, False
+        vars(twin).pop("_logger", None)
+        vars(twin).update(deepcopy(OF_LEARN))
+        if twin_env is not None and self._vec_normalize_env is not None:
+            twin._vec_normalize_env = memo[id(self._vec_normalize_env)]
+        return twin
+
+
+def copy_env(env: VecEnv, memo: dict[int, Any]) -> VecEnv:
+    """Deep copy of a vector and of the wrappers around it."""
+    if isinstance(env, VecEnvWrapper):
+        inner = copy_env(env.venv, memo)
+        if isinstance(env, VecNormalize):  # when it is pickled, it lets go of what it wraps
+            twin = deepcopy(env, memo)
+            twin.set_venv(inner)
+            twin.returns = env.returns.copy()
+            return twin
+    return deepcopy(env, memo)
+
+
+def without_graph(distribution: Distribution) -> Distribution:
+    """A copy of SB3's distribution that holds no tensor with a gradient, which could not be copied."""
+    twin = copy(distribution)
+    for name, value in vars(twin).items():
+        if isinstance(value, Tensor):
+            setattr(twin, name, value.detach())
+    for name in ("distribution", "weights_dist"):  # made anew before they are used
+        vars(twin).pop(name, None)
+    return twin
