@@ -62,7 +62,7 @@ def check_finite(latent: Tensor) -> None:
         return
     raise ValueError(
         "the policy works out numbers that are not finite: its weights or its memory hold NaN, as after "
-        "training has diverged, or an observation is infinite; load an earlier checkpoint, or begin with "
+        "training has diverged, or an observation is huge; load an earlier checkpoint, or begin with "
         "state=None"
     )
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import warnings
 from copy import copy, deepcopy
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from typing import Any, Self
 
 from stable_baselines3.common.distributions import Distribution
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
-from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper, VecNormalize
+from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper
 from torch import Tensor
 
 OF_LEARN: dict[str, list[Any]] = {"_callbacks": [], "_watchers": []}
@@ -31,7 +33,7 @@ class CopyingAlgorithm(OnPolicyAlgorithm):
         env = getattr(self, "env", None)
         try:
             twin_env = None if env is None else copy_env(env, memo)
-        except Exception as error:  # whatever an environment raises that cannot be pickled
+        except Exception as error:  # whatever an environment raises that cannot be copied
             twin_env = None
             warnings.warn(
                 f"the copy of the model has no environments, as these cannot be copied ({error}): give it "
@@ -52,14 +54,25 @@ class CopyingAlgorithm(OnPolicyAlgorithm):
 
 
 def copy_env(env: VecEnv, memo: dict[int, Any]) -> VecEnv:
-    """Deep copy of a vector and of the wrappers around it."""
+    """Deep copy of a vector and of the wrappers around it.
+
+    :raises TypeError: if its environments are in other processes
+    """
     if isinstance(env, VecEnvWrapper):
         inner = copy_env(env.venv, memo)
-        if isinstance(env, VecNormalize):  # when it is pickled, it lets go of what it wraps
-            twin = deepcopy(env, memo)
-            twin.set_venv(inner)
-            twin.returns = env.returns.copy()
-            return twin
+        twin = type(env).__new__(type(env))
+        memo[id(env)] = twin
+        # Attribute by attribute, as wrappers keep their class's, which cannot be copied, and VecNormalize
+        # lets go of what it wraps.
+        shared = {"venv": inner, "class_attributes": env.class_attributes}
+        for name, value in vars(env).items():
+            vars(twin)[name] = shared[name] if name in shared else deepcopy(value, memo)
+        return twin
+    for name, value in vars(env).items():
+        # A copied pipe would close the first one's.
+        parts = value if isinstance(value, list | tuple) else [value]
+        if any(isinstance(part, BaseProcess | Connection) for part in parts):
+            raise TypeError(f"their {name} belong to other processes")
     return deepcopy(env, memo)
 
 

@@ -26,7 +26,7 @@ from torch import Tensor
 
 from rmt_rl.checks import check_finite, check_numbers, check_observation_space
 from rmt_rl.copying import without_graph
-from rmt_rl.cores import MemoryCore, make_core
+from rmt_rl.cores import MemoryCore, make_core, plain_options
 from rmt_rl.masking import check_action_masks, masked_distribution
 from rmt_rl.states import CoreStates, MemoryState, SequenceBatch
 
@@ -73,7 +73,7 @@ class MemoryActorCriticPolicy(ActorCriticPolicy):
                 "share_features_extractor=False gives actor and critic different features, which one shared "
                 "memory cannot take: pass share_memory=False as well"
             )
-        self.core_name, self.core_kwargs = core, dict(core_kwargs or {})
+        self.core_name, self.core_kwargs = core, plain_options(core_kwargs or {})
         # Not ``share_memory``: torch's modules have a method of that name.
         self.shares_memory, self.critic_shapes_memory = share_memory, critic_shapes_memory
         is_adam = kwargs.get("optimizer_class", th.optim.Adam) is th.optim.Adam

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any
+
+import numpy as np
 
 from rmt_rl.cores.armt import ARMT
 from rmt_rl.cores.base import MemoryCore, map_state
@@ -47,6 +50,7 @@ def make_core(core: str | type[MemoryCore[Any]], input_dim: int, **options: Any)
         core_class = core
     else:
         raise TypeError(f"core must be one of {', '.join(CORES)} or a subclass of MemoryCore, got {core!r}")
+    options = plain_options(options)
     parameters = inspect.signature(core_class).parameters
     known = [name for name in parameters if name != "input_dim"]
     takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
@@ -57,6 +61,11 @@ def make_core(core: str | type[MemoryCore[Any]], input_dim: int, **options: Any)
             f"it has {', '.join(known)}"
         )
     return core_class(input_dim, **options)
+
+
+def plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """A core's options with numpy's numbers, which tuners give, as Python's."""
+    return {name: value.item() if isinstance(value, np.generic) else value for name, value in options.items()}
 
 
 __all__ = [
@@ -72,4 +81,5 @@ __all__ = [
     "TransformerXL",
     "make_core",
     "map_state",
+    "plain_options",
 ]

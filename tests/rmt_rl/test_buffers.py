@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import warnings
+from typing import Any, NamedTuple
 
+import gymnasium as gym
 import numpy as np
+import pytest
 import torch as th
 from gymnasium import spaces
+from stable_baselines3.common.torch_layers import FlattenExtractor
+from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
+from rmt_rl import MemoryA2C, MemoryPPO
 from rmt_rl.buffers import MemoryDictRolloutBuffer, MemoryRolloutBuffer
+from tests.rmt_rl.test_memory_ppo import build, worlds
 
 
 class Clock(NamedTuple):
@@ -64,3 +71,93 @@ def test_one_state_per_sequence_is_kept() -> None:
     buffer = filled("box")
     list(buffer.get())
     assert buffer._flat_states[0].time.shape == (4 * 6 // 3,)
+
+
+@pytest.mark.parametrize("kind", ["box", "dict"])
+@pytest.mark.parametrize(
+    ("space", "given", "kept"),
+    [
+        (np.int64, np.float32, np.float32),  # as VecNormalize does
+        (np.uint8, np.float32, np.float32),
+        (np.uint8, np.float64, np.float32),  # the policy computes with float32
+        (np.float16, np.float32, np.float32),
+        (np.float32, np.float64, np.float32),
+        (np.float32, np.int64, np.float32),
+        (np.int8, np.int64, np.int8),  # small numbers
+        (np.uint8, np.bool_, np.uint8),
+    ],
+)
+def test_observations_are_kept_as_they_were_acted_on(kind: str, space: Any, given: Any, kept: Any) -> None:
+    box = spaces.Box(0, 100, (2,), space)
+    spaces_ = spaces.Dict({"a": box, "b": box}) if kind == "dict" else box
+    cls = MemoryDictRolloutBuffer if kind == "dict" else MemoryRolloutBuffer
+    buffer = cls(2, spaces_, spaces.Discrete(2), device="cpu", n_envs=1, sequence_length=2)
+    first = np.array([[3, 5]])
+    for _ in range(2):
+        buffer.reset()
+        buffer.begin_sequences((Clock(th.zeros(1)),))
+        seen = [first.astype(space), (first + 0.3).astype(given)]
+        for obs in seen:
+            row = {"a": obs, "b": obs} if kind == "dict" else obs
+            buffer.add(row, np.zeros((1, 1)), np.zeros(1), np.zeros(1), th.zeros(1), th.zeros(1))
+        stored = buffer.observations["a"] if kind == "dict" else buffer.observations
+        assert stored.dtype == kept  # type: ignore[union-attr]
+        np.testing.assert_array_equal(stored[:, 0], np.concatenate(seen).astype(np.float32))
+
+
+def test_integers_that_would_not_fit() -> None:
+    box = spaces.Box(0, 255, (1,), np.uint8)
+    buffer = MemoryRolloutBuffer(1, box, spaces.Discrete(2), device="cpu", n_envs=1, sequence_length=1)
+    buffer.begin_sequences((Clock(th.zeros(1)),))
+    buffer.add(np.array([[300]]), np.zeros((1, 1)), np.zeros(1), np.zeros(1), th.zeros(1), th.zeros(1))
+    assert buffer.observations[0, 0, 0] == 300
+
+
+class Integers(gym.Env[Any, Any]):
+    """Observations of an integer type."""
+
+    def __init__(self, kind: str, seed: int) -> None:
+        box = spaces.Box(0, 9, (3,), np.int8)
+        self.observation_space = spaces.Dict({"a": box, "b": box}) if kind == "dict" else box
+        self.observation_space.seed(seed)
+        self.action_space, self.left = spaces.Discrete(3), 5
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        self.left = 5
+        return self.observation_space.sample(), {}
+
+    def step(self, action: Any) -> Any:
+        self.left -= 1
+        return self.observation_space.sample(), 1.0, False, self.left == 0, {}
+
+
+@pytest.mark.parametrize("kind", ["box", "dict"])
+@pytest.mark.parametrize("algorithm", [MemoryPPO, MemoryA2C])
+def test_normalised_integers_replay(kind: str, algorithm: Any) -> None:
+    makers = [lambda seed=seed: Integers(kind, seed) for seed in range(2)]
+    env = VecNormalize(DummyVecEnv(makers), norm_obs_keys=["a"] if kind == "dict" else None)
+    policy = "MultiInputPolicy" if kind == "dict" else "MlpPolicy"
+    batch = dict(batch_size=12) if algorithm is MemoryPPO else {}
+    core = dict(core="gru", core_kwargs=dict(width=8))
+    model = algorithm(policy, env, n_steps=12, sequence_length=6, policy_kwargs=core, seed=0, **batch)
+    errors: list[float] = []
+    record = model.replay_error
+    model.replay_error = lambda: errors.append(record(whole=True)) or errors[-1]
+    model.learn(72)
+    assert len(errors) == 3 and max(errors) < 1e-5
+    if kind == "dict":
+        stored = model.rollout_buffer.observations
+        assert (stored["a"].dtype, stored["b"].dtype) == (np.float32, np.int8)
+
+
+def test_a_bad_replay_is_warned_of_once() -> None:
+    class Unsteady(FlattenExtractor):
+        def forward(self, observations: th.Tensor) -> th.Tensor:
+            return super().forward(observations) + th.randn(1)
+
+    model = build(worlds(), policy_kwargs=dict(features_extractor_class=Unsteady))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.learn(108)
+        model.learn(36, reset_num_timesteps=False)
+    assert sum("train/replay_error" in str(one.message) for one in caught) == 1
