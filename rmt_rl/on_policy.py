@@ -17,7 +17,7 @@ from stable_baselines3.common.utils import obs_as_tensor
 from stable_baselines3.common.vec_env import VecEnv
 
 from rmt_rl.buffers import MemoryDictRolloutBuffer, MemoryRolloutBuffer
-from rmt_rl.checks import check_no_nan, check_observation_space
+from rmt_rl.checks import check_no_nan
 from rmt_rl.cores.base import map_state, require_positive
 from rmt_rl.masking import get_action_masks
 from rmt_rl.policies import (
@@ -28,6 +28,7 @@ from rmt_rl.policies import (
 )
 from rmt_rl.resuming.resumable import ResumableAlgorithm
 from rmt_rl.saving.archive import SavingAlgorithm
+from rmt_rl.spaces import check_action_space, check_observation_space
 from rmt_rl.states import CoreStates, MemoryState
 from rmt_rl.workers import step
 
@@ -58,6 +59,7 @@ class MemoryOnPolicyAlgorithm(ResumableAlgorithm, SavingAlgorithm):
     def _wrap_env(env: GymEnv, verbose: int = 0, monitor_wrapper: bool = True) -> VecEnv:
         """SB3's hook for the environment given; a strange space would make its own fail without a name."""
         check_observation_space(env.observation_space)
+        check_action_space(env.action_space)
         return OnPolicyAlgorithm._wrap_env(env, verbose, monitor_wrapper)
 
     def _setup_model(self) -> None:
@@ -141,12 +143,7 @@ class MemoryOnPolicyAlgorithm(ResumableAlgorithm, SavingAlgorithm):
 
     def _to_env(self, actions: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """Actions within the environment's bounds."""
-        if not isinstance(self.action_space, spaces.Box):
-            return actions
-        if self.policy.squash_output:
-            return self.policy.unscale_action(actions)
-        clipped: np.ndarray[Any, Any] = np.clip(actions, self.action_space.low, self.action_space.high)
-        return clipped
+        return self.policy.bounded(actions)
 
     def _bootstrap(
         self,

@@ -24,9 +24,17 @@ from stable_baselines3.common.torch_layers import (
 from stable_baselines3.common.type_aliases import PyTorchObs, Schedule
 from torch import Tensor
 
-from rmt_rl.checks import check_finite, check_no_nan, check_observation_space
+from rmt_rl.checks import check_finite, check_no_nan
 from rmt_rl.cores import MemoryCore, make_core
 from rmt_rl.masking import check_action_masks, masked_distribution
+from rmt_rl.spaces import (
+    Encoding,
+    ShiftedDistribution,
+    check_action_space,
+    check_observation_space,
+    make_extractor,
+    start_of,
+)
 from rmt_rl.states import CoreStates, MemoryState, SequenceBatch
 
 Observation = np.ndarray[Any, Any] | dict[str, np.ndarray[Any, Any]]
@@ -35,8 +43,8 @@ Observation = np.ndarray[Any, Any] | dict[str, np.ndarray[Any, Any]]
 class MemoryActorCriticPolicy(ActorCriticPolicy):
     """An actor-critic policy that remembers ("MlpPolicy").
 
-    :param observation_space: Box, Discrete, MultiDiscrete or MultiBinary
-    :param action_space: Box, Discrete, MultiDiscrete or MultiBinary
+    :param observation_space: Box, Discrete, MultiDiscrete (of one dimension) or MultiBinary
+    :param action_space: Discrete, MultiDiscrete or MultiBinary (of one dimension), or a bounded Box of floats
     :param lr_schedule: learning rate as a function of the remaining progress
     :param core: name of a memory core (``rmt_rl.cores.CORES``) or a subclass of ``MemoryCore``
     :param core_kwargs: the core's options: ``width``, ``layers``, ``segment_length``, ...
@@ -53,6 +61,8 @@ class MemoryActorCriticPolicy(ActorCriticPolicy):
 
     core: MemoryCore[Any]
     critic_core: MemoryCore[Any] | None
+    action_start: Tensor | None
+    """the first value of every component of an action, if one is not counted from 0"""
 
     def __init__(
         self,
@@ -67,6 +77,7 @@ class MemoryActorCriticPolicy(ActorCriticPolicy):
         **kwargs: Any,
     ) -> None:
         check_observation_space(observation_space)
+        check_action_space(action_space)
         if share_memory and not kwargs.get("share_features_extractor", True):
             raise ValueError(
                 "share_features_extractor=False gives actor and critic different features, which one shared "
@@ -80,6 +91,30 @@ class MemoryActorCriticPolicy(ActorCriticPolicy):
             # SB3's default, in one call for all parameters: a core has many small ones.
             kwargs["optimizer_kwargs"] = dict(eps=1e-5, fused=True)
         super().__init__(observation_space, action_space, lr_schedule, *args, **kwargs)
+        self.encoding = Encoding(observation_space)
+        self.register_buffer("action_start", start_of(action_space), persistent=False)
+
+    def make_features_extractor(self) -> BaseFeaturesExtractor:
+        return make_extractor(
+            self.features_extractor_class, self.observation_space, self.features_extractor_kwargs
+        )
+
+    def extract_features(
+        self, obs: PyTorchObs, features_extractor: BaseFeaturesExtractor | None = None
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        """As SB3's, for observations as the environment gives them.
+
+        :raises ValueError: if a Discrete or MultiDiscrete observation is none of its space
+        """
+        try:
+            return super().extract_features(self.encoding(obs), features_extractor)
+        except RuntimeError as error:
+            if "Class values must be" not in str(error):  # torch's, from one-hots
+                raise
+            raise ValueError(
+                f"an observation is none of {self.observation_space}: its values are outside the space "
+                "(does its start fit?)"
+            ) from error
 
     def _build_mlp_extractor(self) -> None:
         """SB3's hook for what lies between features and heads; the core goes here."""
@@ -174,8 +209,22 @@ class MemoryActorCriticPolicy(ActorCriticPolicy):
     ) -> Distribution:
         """SB3's hook, for actions of which ``action_masks`` (B, A) says what is allowed, None for all."""
         if action_masks is None:
-            return super()._get_action_dist_from_latent(latent_pi)
-        return masked_distribution(self.action_space, self.action_net(latent_pi), action_masks)
+            distribution = super()._get_action_dist_from_latent(latent_pi)
+        else:
+            distribution = masked_distribution(self.action_space, self.action_net(latent_pi), action_masks)
+        return distribution if self.action_start is None else ShiftedDistribution(distribution, self.action_start)
+
+    def bounded(self, actions: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """Actions as the environment takes them: of its space's type, those of a Box within its bounds."""
+        space = self.action_space
+        if isinstance(space, spaces.MultiBinary):
+            return actions  # as SB3; floats of 0 and 1 are in the space
+        if isinstance(space, spaces.Box):
+            if self.squash_output:
+                actions = self.unscale_action(actions)
+            # Scaled ones too, which rounding may put beside the bounds.
+            actions = np.clip(actions, space.low, space.high)
+        return actions.astype(space.dtype, copy=False)
 
     # -- acting
     # --------------------------------------------------------------------------------------------------------
@@ -278,11 +327,11 @@ class MemoryActorCriticPolicy(ActorCriticPolicy):
             distribution, states = self.get_distribution(obs, states, first, masks)
             actions = distribution.get_actions(deterministic=deterministic)
         array = actions.cpu().numpy().reshape((-1, *(self.action_space.shape or ())))
-        if isinstance(self.action_space, spaces.Box):
-            # As SB3: squashed actions are scaled to the bounds, others clipped to them.
-            low, high = self.action_space.low, self.action_space.high
-            array = self.unscale_action(array) if self.squash_output else np.clip(array, low, high)
-        return (array if vectorized else array[0]), MemoryState(self.describe_memory(), count, states)
+        array = self.bounded(array)
+        if not vectorized:
+            # A Box of a single number has arrays of shape (), a Discrete has numbers.
+            array = array[0, ...] if isinstance(self.action_space, spaces.Box) else array[0]
+        return array, MemoryState(self.describe_memory(), count, states)
 
     def warm_up(
         self,
