@@ -25,7 +25,7 @@ from stable_baselines3.common.type_aliases import PyTorchObs, Schedule
 from torch import Tensor
 
 from rmt_rl.checks import check_finite, check_no_nan
-from rmt_rl.cores import MemoryCore, make_core
+from rmt_rl.cores import MemoryCore, find_core, make_core
 from rmt_rl.masking import check_action_masks, masked_distribution
 from rmt_rl.spaces import (
     Encoding,
@@ -78,6 +78,7 @@ class MemoryActorCriticPolicy(ActorCriticPolicy):
     ) -> None:
         check_observation_space(observation_space)
         check_action_space(action_space)
+        find_core(core)  # or torch would complain of an instance in its own words
         if share_memory and not kwargs.get("share_features_extractor", True):
             raise ValueError(
                 "share_features_extractor=False gives actor and critic different features, which one shared "

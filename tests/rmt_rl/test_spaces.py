@@ -344,7 +344,7 @@ PARTS = st.one_of(discretes(), multi_discretes(), boxes(), MULTI_BINARIES)
 DICTS = st.dictionaries(st.sampled_from(["a", "b", "type", "x.y"]), st.one_of(PARTS, STRANGE), max_size=3)
 
 
-@settings(max_examples=int(__import__('os').environ.get('MAXEX', 60)))
+@settings(max_examples=60)
 @given(
     observation=st.one_of(PARTS, DICTS.map(spaces.Dict), STRANGE),
     action=st.one_of(PARTS, STRANGE),
