@@ -19,6 +19,8 @@ from stable_baselines3.common.vec_env import VecEnv
 from rmt_rl.buffers import MemoryDictRolloutBuffer, MemoryRolloutBuffer
 from rmt_rl.checks import check_no_nan
 from rmt_rl.cores.base import map_state, require_positive
+from rmt_rl.evaluating import Evaluation
+from rmt_rl.forgetting import OMITTED
 from rmt_rl.masking import get_action_masks
 from rmt_rl.policies import (
     MemoryActorCriticCnnPolicy,
@@ -224,10 +226,21 @@ class MemoryOnPolicyAlgorithm(ResumableAlgorithm, SavingAlgorithm):
         """Run a prefix (B, T, ...) through the memory without acting: see the policy's ``warm_up``."""
         return self.policy.warm_up(observations, state, episode_starts)
 
+    def evaluate_episode(
+        self,
+        observations: Observation,
+        actions: np.ndarray[Any, Any] | th.Tensor,
+        state: MemoryState | None = None,
+        episode_starts: np.ndarray[Any, Any] | None = None,
+        action_masks: np.ndarray[Any, Any] | None = None,
+    ) -> Evaluation:
+        """Values and log-probabilities along an episode (T, ...): see the policy's ``evaluate_episode``."""
+        return self.policy.evaluate_episode(observations, actions, state, episode_starts, action_masks)
+
     def predict(  # type: ignore[override]
         self,
         observation: Observation,
-        state: MemoryState | None = None,
+        state: MemoryState | None = OMITTED,
         episode_start: np.ndarray[Any, Any] | None = None,
         deterministic: bool = False,
         action_masks: np.ndarray[Any, Any] | None = None,
