@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 import torch as th
-from gymnasium import spaces
 from stable_baselines3.common.buffers import DictRolloutBuffer, RolloutBuffer
 from stable_baselines3.common.type_aliases import DictRolloutBufferSamples, RolloutBufferSamples
 
 from rmt_rl.cores import map_state
+from rmt_rl.spaces import fits_float32
 from rmt_rl.states import CoreStates, SequenceBatch
 
 Samples = RolloutBufferSamples | DictRolloutBufferSamples
@@ -77,10 +77,8 @@ class MemoryRolloutBuffer(RolloutBuffer):
             yield samples._replace(observations=batch, actions=self._exact_actions(step, samples.actions))
 
     def _exact_actions(self, step: np.ndarray[Any, Any], actions: th.Tensor) -> th.Tensor:
-        """Choices as integers: SB3 hands them over as float32, which does not tell large ones apart."""
-        if not isinstance(self.action_space, spaces.Discrete | spaces.MultiDiscrete):
-            return actions
-        return self.to_torch(self.actions[step].astype(np.int64, copy=False))
+        """Large choices as integers: SB3 hands all over as float32, which does not tell those apart."""
+        return actions if fits_float32(self.action_space) else self.to_torch(self.actions[step].astype(np.int64))
 
     def _flatten(self) -> None:
         """Bring everything from (n_steps, n_envs) to sequences, an environment's next to each other."""

@@ -190,3 +190,13 @@ def start_of(space: spaces.Space[Any]) -> Tensor | None:
         return None
     start = np.asarray(space.start, dtype=np.int64)
     return th.as_tensor(start) if start.any() else None
+
+
+def fits_float32(space: spaces.Space[Any]) -> bool:
+    """Whether every choice is a number that float32 holds exactly; True of what is no choice."""
+    if not isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
+        return True
+    start = np.asarray(space.start, dtype=np.int64)
+    count = space.n if isinstance(space, spaces.Discrete) else space.nvec
+    largest = np.maximum(np.abs(start), np.abs(start + np.asarray(count, dtype=np.int64)))
+    return bool((largest <= 2**24).all())
