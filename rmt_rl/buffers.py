@@ -78,7 +78,9 @@ class MemoryRolloutBuffer(RolloutBuffer):
 
     def _exact_actions(self, step: np.ndarray[Any, Any], actions: th.Tensor) -> th.Tensor:
         """Large choices as integers: SB3 hands all over as float32, which does not tell those apart."""
-        return actions if fits_float32(self.action_space) else self.to_torch(self.actions[step].astype(np.int64))
+        return (
+            actions if fits_float32(self.action_space) else self.to_torch(self.actions[step].astype(np.int64))
+        )
 
     def _flatten(self) -> None:
         """Bring everything from (n_steps, n_envs) to sequences, an environment's next to each other."""

@@ -60,7 +60,8 @@ def as_step(
     :raises TypeError: if they are something else
     """
     if isinstance(states, tuple) and isinstance(episode_starts, Tensor) and _are_tensors(observations):
-        return Step(observations, states, episode_starts.bool(), action_masks, False)  # the library's own calls
+        # The library's own calls.
+        return Step(observations, states, episode_starts.bool(), action_masks, False)
     if isinstance(observations, SequenceBatch):
         raise TypeError(
             "this method takes one step's observations (B, ...), got a SequenceBatch: whole sequences are for "
@@ -109,8 +110,7 @@ def _check_shape(name: str, array: npt.NDArray[Any], space: spaces.Space[Any]) -
     if before not in (1, 2) or array.shape[before:] not in fitting:
         each = "".join(f", {size}" for size in shape)
         raise ValueError(
-            f"{name} must have the shape (B, T{each}), T steps of each of B environments, "
-            f"got {array.shape}"
+            f"{name} must have the shape (B, T{each}), T steps of each of B environments, got {array.shape}"
         )
 
 
@@ -123,8 +123,8 @@ def require_batch(observations: Any, space: spaces.Space[Any]) -> None:
         if shape is not None and np.ndim(part) == len(shape) + 1:
             each = "".join(f", {size}" for size in shape)
             raise ValueError(
-                f"observations{f'[{key!r}]' if key else ''} must have the shape (B, T{each}), T steps of each "
-                f"of B environments, got {np.shape(part)}: of one environment, pass observations[None]"
+                f"observations{f'[{key!r}]' if key else ''} must have the shape (B, T{each}), T steps of "
+                f"each of B environments, got {np.shape(part)}: of one environment, pass observations[None]"
             )
 
 

@@ -2,8 +2,8 @@
 
 A call without ``state`` and ``episode_start`` begins an episode, and one such call an episode is right. Two
 in a row are not, if neither was named. Where ``state=None`` was said, several agents may be beginning side by
-side; there, the mistake shows in a memory that is gone without having been handed back. What is known of the
-calls is kept beside the policies, not in them, so that they are copied, pickled and saved as if nobody looked.
+side; there, the mistake shows in a memory that is gone without having been handed back. What is known of
+the calls is kept beside the policies, not in them, so that they are copied, pickled and saved as ever.
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ from pathlib import Path
 from typing import Any, Final
 from weakref import ReferenceType, WeakKeyDictionary, ref
 
+import stable_baselines3
+
 from rmt_rl.states import MemoryState
 
-PACKAGE = f"{Path(__file__).parent}{os.sep}"
+PACKAGES = tuple(f"{Path(file).parent}{os.sep}" for file in (__file__, stable_baselines3.__file__))
 OMITTED: Final[Any] = type("Omitted", (), {"__repr__": lambda _: "None", "__slots__": ()})()
 """stands for None where no state was given at all"""
 
@@ -68,8 +70,8 @@ def note_result(policy: Any, state: MemoryState) -> None:
 
 
 def warn_user(message: str) -> None:
-    """Warn of the line that called this package, through however many of its functions."""
+    """Warn of the user's line, which called this package or SB3, through however many of their functions."""
     frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGES):
         frame, level = frame.f_back, level + 1
     warnings.warn(message, stacklevel=level)

@@ -30,8 +30,8 @@ from rmt_rl.policies import (
 )
 from rmt_rl.resuming.resumable import ResumableAlgorithm
 from rmt_rl.saving.archive import SavingAlgorithm
-from rmt_rl.spaces import check_action_space, check_observation_space
 from rmt_rl.states import CoreStates, MemoryState
+from rmt_rl.usage import as_environment, check_set_up, unknown_policy
 from rmt_rl.workers import step
 
 REPLAY_TOLERANCE = 1e-3
@@ -59,12 +59,16 @@ class MemoryOnPolicyAlgorithm(ResumableAlgorithm, SavingAlgorithm):
 
     @staticmethod
     def _wrap_env(env: GymEnv, verbose: int = 0, monitor_wrapper: bool = True) -> VecEnv:
-        """SB3's hook for the environment given; a strange space would make its own fail without a name."""
-        check_observation_space(env.observation_space)
-        check_action_space(env.action_space)
-        return OnPolicyAlgorithm._wrap_env(env, verbose, monitor_wrapper)
+        """SB3's hook for the environment given, in ``load`` and ``set_env`` too; see ``as_environment``."""
+        return OnPolicyAlgorithm._wrap_env(as_environment(env), verbose, monitor_wrapper)
+
+    def _get_policy_from_name(self, policy_name: str) -> type[BasePolicy]:
+        if policy_name not in self.policy_aliases:
+            raise ValueError(unknown_policy(policy_name, self.policy_aliases))
+        return self.policy_aliases[policy_name]
 
     def _setup_model(self) -> None:
+        check_set_up(self, MemoryActorCriticPolicy)
         if self.rollout_buffer_class is None:
             is_dict = isinstance(self.observation_space, spaces.Dict)
             self.rollout_buffer_class = MemoryDictRolloutBuffer if is_dict else MemoryRolloutBuffer
@@ -75,8 +79,6 @@ class MemoryOnPolicyAlgorithm(ResumableAlgorithm, SavingAlgorithm):
             )
         self.rollout_buffer_kwargs = {**self.rollout_buffer_kwargs, "sequence_length": self.sequence_length}
         super()._setup_model()
-        if not isinstance(self.policy, MemoryActorCriticPolicy):
-            raise TypeError(f"the policy must be a MemoryActorCriticPolicy, got {type(self.policy).__name__}")
 
     def collect_rollouts(
         self, env: VecEnv, callback: BaseCallback, rollout_buffer: RolloutBuffer, n_rollout_steps: int
@@ -212,7 +214,7 @@ class MemoryOnPolicyAlgorithm(ResumableAlgorithm, SavingAlgorithm):
             for data in buffer.sequences(which, at_once):
                 is_discrete = isinstance(self.action_space, spaces.Discrete)
                 actions = data.actions.long().flatten() if is_discrete else data.actions
-                _, log_prob, _ = self.policy.evaluate_actions(data.observations, actions)  # type: ignore[arg-type]
+                _, log_prob, _ = self.policy.evaluate_actions(data.observations, actions)
                 # Unlike Python's max, this one lets no NaN pass unseen.
                 worst = float(np.maximum(worst, (log_prob - data.old_log_prob).abs().max().item()))
         return worst

@@ -25,7 +25,16 @@ from torch import Tensor
 
 from rmt_rl.checks import check_finite, check_no_nan
 from rmt_rl.cores import MemoryCore, find_core, make_core, map_state
-from rmt_rl.evaluating import Evaluation, Step, as_actions, as_masks, as_sequences, as_starts, as_step, require_batch
+from rmt_rl.evaluating import (
+    Evaluation,
+    Step,
+    as_actions,
+    as_masks,
+    as_sequences,
+    as_starts,
+    as_step,
+    require_batch,
+)
 from rmt_rl.forgetting import OMITTED, note_call, note_result, warn_user
 from rmt_rl.masking import check_action_masks, masked_distribution
 from rmt_rl.spaces import (
@@ -37,6 +46,7 @@ from rmt_rl.spaces import (
     start_of,
 )
 from rmt_rl.states import CoreStates, MemoryState, SequenceBatch
+from rmt_rl.usage import check_policy_kwargs
 
 Observation = np.ndarray[Any, Any] | dict[str, np.ndarray[Any, Any]]
 States = MemoryState | CoreStates | None
@@ -84,6 +94,7 @@ class MemoryActorCriticPolicy(ActorCriticPolicy):
         check_observation_space(observation_space)
         check_action_space(action_space)
         find_core(core)  # or torch would complain of an instance in its own words
+        check_policy_kwargs(kwargs, core)
         if share_memory and not kwargs.get("share_features_extractor", True):
             raise ValueError(
                 "share_features_extractor=False gives actor and critic different features, which one shared "
@@ -105,7 +116,7 @@ class MemoryActorCriticPolicy(ActorCriticPolicy):
             self.features_extractor_class, self.observation_space, self.features_extractor_kwargs
         )
 
-    def extract_features(
+    def extract_features(  # type: ignore[override]
         self, obs: PyTorchObs, features_extractor: BaseFeaturesExtractor | None = None
     ) -> Tensor | tuple[Tensor, Tensor]:
         """As SB3's, for observations as the environment gives them.
@@ -218,7 +229,11 @@ class MemoryActorCriticPolicy(ActorCriticPolicy):
             distribution = super()._get_action_dist_from_latent(latent_pi)
         else:
             distribution = masked_distribution(self.action_space, self.action_net(latent_pi), action_masks)
-        return distribution if self.action_start is None else ShiftedDistribution(distribution, self.action_start)
+        return (
+            distribution
+            if self.action_start is None
+            else ShiftedDistribution(distribution, self.action_start)
+        )
 
     def bounded(self, actions: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """Actions as the environment takes them: of its space's type, those of a Box within its bounds."""
@@ -273,7 +288,7 @@ class MemoryActorCriticPolicy(ActorCriticPolicy):
         episode_starts: Starts = None,
         action_masks: Masks = None,
     ) -> tuple[Distribution, Any]:
-        """The distribution of one step's actions and the new states; parameters and errors as for ``forward``.
+        """The distribution of one step's actions and the new states; parameters as for ``forward``.
 
         Its ``log_prob`` takes the environment's values, which begin at the space's ``start``.
 
@@ -286,7 +301,7 @@ class MemoryActorCriticPolicy(ActorCriticPolicy):
         distribution = self._get_action_dist_from_latent(latent, step.action_masks)
         return distribution, self._handed_back(after, step)
 
-    def predict_values(  # type: ignore[override]
+    def predict_values(
         self, obs: PyTorchObs | Observation, states: States = None, episode_starts: Starts = None
     ) -> Tensor:
         """The values (B, 1) of one step; parameters and errors as for ``forward``."""
@@ -417,8 +432,9 @@ class MemoryActorCriticPolicy(ActorCriticPolicy):
         if isinstance(state, MemoryState):
             state.check(self.describe_memory(), batch_size, self.device)
             return state.states
-        if isinstance(state, tuple) and all(isinstance(part, tuple) for part in state):
-            return state
+        given: Any = state
+        if isinstance(given, tuple) and all(isinstance(part, tuple) for part in given):
+            return given
         raise TypeError(
             f"state must be what predict returned, or None, got {type(state).__name__}; "
             "a memory core's state is not an array"
@@ -427,7 +443,7 @@ class MemoryActorCriticPolicy(ActorCriticPolicy):
     # -- training
     # ------------------------------------------------------------------------------------------------------
 
-    def evaluate_actions(  # type: ignore[override]
+    def evaluate_actions(
         self,
         obs: SequenceBatch | PyTorchObs | Observation,
         actions: Tensor | np.ndarray[Any, Any],
@@ -477,8 +493,8 @@ class MemoryActorCriticPolicy(ActorCriticPolicy):
                 values, log_probs, entropies, state = model.evaluate_episode(observations, actions)
 
         They are those of ``predict`` stepping through it. Under ``torch.no_grad()`` dropout is off, as while
-        acting; otherwise the policy is in the mode in which it is, and gradients reach through the memory back to
-        the first step. The state has none.
+        acting; otherwise the policy stays in the mode in which it is, and gradients reach through the memory
+        back to the first step. The state has none.
 
         :param observations: (T, ...) those of T steps of one environment, or (B, T, ...) of B side by side
         :param actions: (T, ...) or (B, T, ...) what was done after each, as ``predict`` returned it

@@ -84,8 +84,8 @@ def check_action_space(space: spaces.Space[Any]) -> None:
         )
     if not (np.isfinite(space.low).all() and np.isfinite(space.high).all()):
         raise ValueError(
-            f"{given} has no finite bounds, to which actions are clipped; give it a finite low and high, such "
-            f"as -1 and 1, and scale the actions in the environment or with {TRANSFORM}"
+            f"{given} has no finite bounds, to which actions are clipped; give it a finite low and high, "
+            f"such as -1 and 1, and scale the actions in the environment or with {TRANSFORM}"
         )
 
 
@@ -105,18 +105,20 @@ def make_extractor(
             + ('"MultiInputPolicy"' if is_dict else '"MlpPolicy", or "CnnPolicy" for pictures')
         )
     try:
-        return kind(space, **options)
-    # What SB3 and torch raise for pictures that are none or too small, and for names that a module cannot have.
+        return kind(space, **options)  # type: ignore[arg-type]
+    # What SB3 and torch raise for pictures that are none or too small, and for keys no module can be named.
     except (AssertionError, KeyError, RuntimeError) as error:
         text = str(error).strip().split("\n")[0]
         if isinstance(error, KeyError):
             would = "rename the key with a wrapper"
         else:
             would = (
-                'pictures are uint8 from 0 to 255, and a NatureCNN needs 36 x 36 pixels or more: use "MlpPolicy"'
-                ", or a features_extractor_class of your own"
+                "pictures are uint8 from 0 to 255, and a NatureCNN needs 36 x 36 pixels or more: use "
+                '"MlpPolicy", or a features_extractor_class of your own'
             )
-        raise ValueError(f"observation space {space} is not for a {kind.__name__} ({text}); {would}") from error
+        raise ValueError(
+            f"observation space {space} is not for a {kind.__name__} ({text}); {would}"
+        ) from error
 
 
 class Encoding(nn.Module):
@@ -152,7 +154,7 @@ class ShiftedDistribution(Distribution):
     """
 
     def __init__(self, inner: Distribution, start: Tensor) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.inner, self.start = inner, start
         self.distribution = inner.distribution
 

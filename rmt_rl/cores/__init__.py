@@ -47,7 +47,9 @@ def find_core(core: str | type[MemoryCore[Any]]) -> type[MemoryCore[Any]]:
     expected = f"core must be one of {', '.join(CORES)} or a subclass of MemoryCore"
     if isinstance(core, nn.Module):
         name = type(core).__name__
-        would = f"core={name}, core_kwargs=dict(...)" if isinstance(core, MemoryCore) else "a MemoryCore's class"
+        would = (
+            f"core={name}, core_kwargs=dict(...)" if isinstance(core, MemoryCore) else "a MemoryCore's class"
+        )
         raise TypeError(
             f"{expected}, got an instance of {name}: pass {would}; the policy builds the core itself, as it "
             "knows the features' dimension"
@@ -61,7 +63,9 @@ def _hint(name: str) -> str:
     classes = {kind.__name__.lower(): known for known, kind in CORES.items()}
     others = {"transformer_xl": "xl", "txl": "xl", "trxl": "xl", "mlp": "none", "rnn": "gru"}
     near = get_close_matches(plain, CORES, n=1)
-    meant = plain if plain in CORES else classes.get(plain) or others.get(plain) or (near[0] if near else None)
+    meant = (
+        plain if plain in CORES else classes.get(plain) or others.get(plain) or (near[0] if near else None)
+    )
     return f" Did you mean {meant!r}?" if meant else ""
 
 

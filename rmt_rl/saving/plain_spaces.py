@@ -78,8 +78,9 @@ def _read_box(low: Any, high: Any, shape: Any, dtype: Any) -> spaces.Box:
 
 
 def _read_discrete(n: Any, start: Any, dtype: Any = None) -> spaces.Discrete:
-    kind = {} if dtype is None else {"dtype": _read_dtype(dtype).type}
-    return spaces.Discrete(SIZE.read(n), start=_INTEGER.read(start), **kind)
+    options: dict[str, Any] = {} if dtype is None else {"dtype": _read_dtype(dtype).type}
+    space: spaces.Discrete = spaces.Discrete(SIZE.read(n), start=_INTEGER.read(start), **options)
+    return space
 
 
 def _read_multi_discrete(nvec: Any, start: Any, dtype: Any) -> spaces.MultiDiscrete:

@@ -81,7 +81,7 @@ def test_squashed_actions_are_evaluated_as_predict_returned_them() -> None:
     env = worlds(action="box")
     model = build(env, core="gru", use_sde=True, policy_kwargs=dict(squash_output=True))
     with th.no_grad():
-        obs, actions, _, values, log_probs, entropy, _ = acted(model, env)
+        obs, actions, _, _, log_probs, entropy, _ = acted(model, env)
         result = model.evaluate_episode(obs, actions, None, STARTS)
     assert entropy is None and result.entropies is None
     th.testing.assert_close(result.log_probs, log_probs, atol=1e-4, rtol=1e-3)
@@ -93,14 +93,16 @@ def test_masked_actions_and_starts_are_evaluated() -> None:
     env = DummyVecEnv([lambda seed=seed: Masked(action="multi_discrete", seed=seed) for seed in range(3)])
     model = build(env, core="gru")
     with th.no_grad():
-        obs, actions, masks, values, log_probs, _, _ = acted(model, env, masks=True)
+        obs, actions, masks, _, log_probs, _, _ = acted(model, env, masks=True)
         result = model.evaluate_episode(obs, actions, None, STARTS, masks)
         th.testing.assert_close(result.log_probs, log_probs, atol=1e-5, rtol=1e-4)
         assert (model.evaluate_episode(obs, actions, None, STARTS).log_probs < log_probs).all()
     env = DummyVecEnv([lambda: World(SHIFTED["dict"], MULTI)] * 3)
-    model = MemoryPPO("MultiInputPolicy", env, n_steps=8, sequence_length=8, batch_size=8, policy_kwargs=KWARGS)
+    model = MemoryPPO(
+        "MultiInputPolicy", env, n_steps=8, sequence_length=8, batch_size=8, policy_kwargs=KWARGS
+    )
     with th.no_grad():
-        obs, actions, _, values, log_probs, _, _ = acted(model, env)
+        obs, actions, _, _, log_probs, _, _ = acted(model, env)
         result = model.evaluate_episode(obs, actions, None, STARTS)
     th.testing.assert_close(result.log_probs, log_probs, atol=1e-5, rtol=1e-4)
 
@@ -184,24 +186,30 @@ def test_what_does_not_fit_is_named(method: str) -> None:
         call(obs, *actions, state, np.zeros(2, bool))
     with pytest.raises(ValueError, match=r"(?i)unexpected observation shape \(3, 4\)"):
         call(np.zeros((3, 4), np.float32), *actions, state, np.zeros(3, bool))
-    with pytest.raises(ValueError, match="observations of shape .* holds 1 NaN"):
+    with pytest.raises(ValueError, match=r"observations of shape .* holds 1 NaN"):
         call(np.where(np.arange(9).reshape(3, 3) == 4, np.nan, obs), *actions, state, np.zeros(3, bool))
     if method != "evaluate_actions":
         model.learn(36)
         batch: Any = next(model.rollout_buffer.get(12)).observations
-        with pytest.raises(TypeError, match="got a SequenceBatch: .*evaluate_actions and evaluate_episode"):
+        with pytest.raises(TypeError, match=r"got a SequenceBatch: .*evaluate_actions and evaluate_episode"):
             call(batch)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (dict(observations=np.zeros((3, 7, 4))), r"observations must have the shape \(B, T, 3\).*\(3, 7, 4\)"),
+        (
+            dict(observations=np.zeros((3, 7, 4))),
+            r"observations must have the shape \(B, T, 3\).*\(3, 7, 4\)",
+        ),
         (dict(observations=np.zeros(3)), r"must have the shape \(B, T, 3\).*got \(3,\)"),
         (dict(observations={"a": np.zeros((3, 7, 3))}), "observations must be of Box.*got dict"),
         (dict(actions=np.zeros((3, 6), int)), r"actions must be 21 of Discrete\(3\).*\(3, 6\)"),
         (dict(actions=np.full((3, 7), 3)), r"action 0 is none of Discrete\(3\): 3"),
-        (dict(episode_starts=np.zeros((7, 3), bool)), r"episode_starts must have the shape \(3, 7\).*\(7, 3\)"),
+        (
+            dict(episode_starts=np.zeros((7, 3), bool)),
+            r"episode_starts must have the shape \(3, 7\).*\(7, 3\)",
+        ),
         (dict(action_masks=np.ones((3, 7, 2))), "must be 3 flags"),
         (dict(state=np.zeros(3)), "state must be what predict returned"),
     ],
@@ -217,7 +225,9 @@ def test_a_prefix_without_a_batch_is_named() -> None:
     with pytest.raises(ValueError, match=r"\(B, T, 3\).*got \(11, 3\): .*observations\[None\]"):
         model.warm_up(np.zeros((11, 3), np.float32))
     model = build(worlds(observation="dict"), "MultiInputPolicy")
-    with pytest.raises(ValueError, match=r"\['vector'\] must have the shape \(B, T, 3\).*observations\[None\]"):
+    with pytest.raises(
+        ValueError, match=r"\['vector'\] must have the shape \(B, T, 3\).*observations\[None\]"
+    ):
         model.warm_up({"vector": np.zeros((11, 3), np.float32), "kind": np.zeros(11, int)})
     model = build(worlds(observation="discrete"))
     with pytest.raises(ValueError, match=r"\(B, T\).*got \(11,\)"):

@@ -48,9 +48,7 @@ class Nested(MemoryCore[Outer]):
                 x = hidden[i] = cell(x, torch.where(starts[:, None], 0.0, hidden[i]))
             count = torch.where(starts, 0, count) + 1
             outputs.append(x)
-        return torch.stack(outputs, 1), Outer(
-            Inner(hidden[0], count), (Inner(hidden[1], count),), hidden[2]
-        )
+        return torch.stack(outputs, 1), Outer(Inner(hidden[0], count), (Inner(hidden[1], count),), hidden[2])
 
 
 @pytest.mark.parametrize("algorithm", [MemoryPPO, MemoryA2C])
@@ -183,7 +181,11 @@ class InitOfTorch(VanillaRNN):
         (TensorState, TypeError, "the state must be a NamedTuple of tensors.*got Tensor"),
         (DataState, TypeError, "the state must be a NamedTuple of tensors.*got Data"),
         (NumberInState, TypeError, "the state's 1 is int"),
-        (ModulesFirst, TypeError, r"ModulesFirst.__init__ must call super\(\).__init__\(input_dim, output_dim\)"),
+        (
+            ModulesFirst,
+            TypeError,
+            r"ModulesFirst.__init__ must call super\(\).__init__\(input_dim, output_dim\)",
+        ),
         (NoInit, TypeError, r"NoInit.__init__ must call super\(\).__init__"),
         (InitOfTorch, TypeError, r"InitOfTorch.__init__ must call super\(\).__init__"),
     ],
@@ -264,5 +266,5 @@ def test_an_error_in_the_users_code_is_passed_on(monkeypatch: pytest.MonkeyPatch
 
 def test_a_registered_core_of_ones_own_is_tried_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(CORES, "wide", Wide)
-    with pytest.raises(ValueError, match="Wide.forward returned outputs"):
+    with pytest.raises(ValueError, match=r"Wide\.forward returned outputs"):
         make_core("wide", 3)

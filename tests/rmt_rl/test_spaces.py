@@ -104,19 +104,24 @@ def test_a_start_is_kept_to(observation: str, algorithm: Any, tmp_path: Path) ->
         model = build(env, algorithm)
         assert max(replay_errors(model, 2)) < 1e-5
         obs = env.reset()
-        actions, state = model.predict(obs, deterministic=True)
+        actions, _ = model.predict(obs, deterministic=True)
         assert all(action.contains(a) for a in actions)
         assert action.contains(model.predict(single(obs), episode_start=np.ones(1, bool))[0])
         sent = env.envs[0].taken  # type: ignore[attr-defined]
-        assert {tuple(np.ravel(a)) for a in sent} >= set(  # every value, the first and the last included
-            map(tuple, np.stack([model.rollout_buffer.actions[: model.n_steps].min(0)]))
+        assert (
+            {tuple(np.ravel(a)) for a in sent}
+            >= set(  # every value, the first and the last included
+                map(tuple, np.stack([model.rollout_buffer.actions[: model.n_steps].min(0)]))
+            )
         )
         evaluate_policy(model, env, n_eval_episodes=2)
         model.save(tmp_path / "agent")
         model.save_weights(tmp_path / "weights")
         others = algorithm.load(tmp_path / "agent"), algorithm.load_weights(tmp_path / "weights", env)
         for other in others:
-            np.testing.assert_array_equal(other.predict(obs, None, np.ones(2), deterministic=True)[0], actions)
+            np.testing.assert_array_equal(
+                other.predict(obs, None, np.ones(2), deterministic=True)[0], actions
+            )
         assert max(replay_errors(others[1], 1)) < 1e-5
 
 
@@ -281,10 +286,22 @@ def test_observations_that_cannot_be_encoded(space: spaces.Space[Any], message: 
     [
         ("CnnPolicy", spaces.Discrete(3), r"Discrete\(3\) is not for a NatureCNN .*MlpPolicy"),
         ("CnnPolicy", spaces.Box(0, 255, (8, 8, 3), np.uint8), r"not for a NatureCNN .*36 x 36"),
-        ("MultiInputPolicy", spaces.Discrete(3), r"Discrete\(3\) is not for a CombinedExtractor: .*MlpPolicy"),
-        (MemoryActorCriticPolicy, spaces.Dict({"a": DISCRETE}), r"not for a FlattenExtractor.*MultiInputPolicy"),
+        (
+            "MultiInputPolicy",
+            spaces.Discrete(3),
+            r"Discrete\(3\) is not for a CombinedExtractor: .*MlpPolicy",
+        ),
+        (
+            MemoryActorCriticPolicy,
+            spaces.Dict({"a": DISCRETE}),
+            r"not for a FlattenExtractor.*MultiInputPolicy",
+        ),
         ("MultiInputPolicy", spaces.Dict({"a.b": DISCRETE}), r"'a.b'.* not for a CombinedExtractor.*rename"),
-        ("MultiInputPolicy", spaces.Dict({"type": DISCRETE}), r"'type'.* not for a CombinedExtractor.*rename"),
+        (
+            "MultiInputPolicy",
+            spaces.Dict({"type": DISCRETE}),
+            r"'type'.* not for a CombinedExtractor.*rename",
+        ),
         (
             "MultiInputPolicy",
             spaces.Dict({"view": spaces.Box(0, 255, (7, 7, 3), np.uint8)}),
@@ -314,7 +331,9 @@ def multi_discretes(draw: st.DrawFn) -> spaces.Space[Any]:
     dtype = draw(INTEGERS)
     bounds = np.iinfo(dtype)
     shape = draw(st.sampled_from([(1,), (3,), (2, 2)]))
-    starts = [min(max(draw(STARTS), int(bounds.min)), int(bounds.max) // 2) for _ in range(int(np.prod(shape)))]
+    starts = [
+        min(max(draw(STARTS), int(bounds.min)), int(bounds.max) // 2) for _ in range(int(np.prod(shape)))
+    ]
     nvec = [draw(st.integers(1, 4)) for _ in starts]
     return spaces.MultiDiscrete(
         np.reshape(nvec, shape), dtype=dtype, start=np.reshape(np.array(starts, dtype), shape)
@@ -323,13 +342,17 @@ def multi_discretes(draw: st.DrawFn) -> spaces.Space[Any]:
 
 @st.composite
 def boxes(draw: st.DrawFn) -> spaces.Space[Any]:
-    dtype: Any = draw(st.sampled_from([np.float16, np.float32, np.float64, np.uint8, np.int32, np.int64, bool]))
+    dtype: Any = draw(
+        st.sampled_from([np.float16, np.float32, np.float64, np.uint8, np.int32, np.int64, bool])
+    )
     shape = draw(st.sampled_from([(), (1,), (3,), (2, 3), (0,), (4, 4, 3)]))
     if np.dtype(dtype).kind == "b":
         return spaces.Box(0, 1, shape, dtype)
     if np.dtype(dtype).kind != "f":
         return spaces.Box(0, draw(st.sampled_from([1, 100])), shape, dtype)
-    low, high = draw(st.sampled_from([(-1, 1), (0.1, 0.7), (-3, 100), (-np.inf, np.inf), (0, np.inf), (2, 2)]))
+    low, high = draw(
+        st.sampled_from([(-1, 1), (0.1, 0.7), (-3, 100), (-np.inf, np.inf), (0, np.inf), (2, 2)])
+    )
     return spaces.Box(low, high, shape, dtype)
 
 
