@@ -64,8 +64,8 @@ def as_step(
         return Step(observations, states, episode_starts.bool(), action_masks, False)
     if isinstance(observations, SequenceBatch):
         raise TypeError(
-            "this method takes one step's observations (B, ...), got a SequenceBatch: whole sequences are for "
-            "evaluate_actions and evaluate_episode"
+            "this method takes one step's observations (B, ...), got a SequenceBatch: whole sequences are "
+            "for evaluate_actions and evaluate_episode"
         )
     check_no_nan("observations", _arrays(observations))
     obs, _ = policy.obs_to_tensor(_arrays(observations))

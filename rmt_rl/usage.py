@@ -24,7 +24,7 @@ OF_RECURRENT_PPO = {
     "n_lstm_layers": "policy_kwargs=dict(core='lstm', core_kwargs=dict(layers={value!r}))",
     "lstm_kwargs": "policy_kwargs=dict(core='lstm', core_kwargs=dict(dropout=...))",
     "shared_lstm": "policy_kwargs=dict(share_memory={value!r})",
-    "enable_critic_lstm": "policy_kwargs=dict(share_memory=False) for a core each, True for one that both read",
+    "enable_critic_lstm": "policy_kwargs=dict(share_memory=False) for a core each, True for a shared one",
 }
 """what stands here for the options of RecurrentPPO's policies"""
 

@@ -9,6 +9,7 @@ the environments, and what is known of them is kept beside the models, not in th
 
 from __future__ import annotations
 
+from multiprocessing.connection import wait
 from typing import Any, NamedTuple
 from weakref import ReferenceType, WeakKeyDictionary, ref
 
@@ -28,12 +29,16 @@ class _Left(NamedTuple):
 _left: WeakKeyDictionary[VecEnv, _Left] = WeakKeyDictionary()
 
 
-def note_left(model: Any) -> None:
-    """Take note of how ``model`` leaves its environments."""
+def note_left(model: Any, asks: bool = True) -> None:
+    """Take note of how ``model`` leaves its environments.
+
+    :param asks: whether the environments may be asked; after an error, workers may be gone or out of step
+    """
     if model.env is None:
         return
     base = model.env.unwrapped
-    _left[base] = _Left(ref(model), _reset_mark(base, "_seeds"), _reset_mark(base, "_options"), _counts(base))
+    seeds, options = _reset_mark(base, "_seeds"), _reset_mark(base, "_options")
+    _left[base] = _Left(ref(model), seeds, options, _counts(base) if asks else None)
 
 
 def were_left_alone(model: Any) -> bool:
@@ -60,12 +65,14 @@ def _counts(base: VecEnv) -> dict[str, list[int]] | None:
     """Steps of each environment, as far as its wrappers count them; None if it cannot be asked now."""
     if getattr(base, "closed", False) or getattr(base, "waiting", False):
         return None  # workers that are gone, or whose next answer is that to a step
+    if wait([process.sentinel for process in getattr(base, "processes", ())], 0):
+        return None  # one has died: it would never answer
     counts = {}
     try:
         for name in ("_elapsed_steps", "total_steps", "rewards"):
             if base.has_attr(name):
                 values = base.get_attr(name)
                 counts[name] = [len(value) if isinstance(value, list) else value for value in values]
-    except (AttributeError, NotImplementedError):  # a VecEnv need not say what it has
+    except (AttributeError, NotImplementedError, EOFError, OSError):  # a VecEnv need not say what it has
         return None
     return counts

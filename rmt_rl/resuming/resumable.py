@@ -93,8 +93,11 @@ class ResumableAlgorithm(OnPolicyAlgorithm):
         :raises DeadEnvironmentError: if the worker process of an environment has died
         """
         self._iteration, self._log_interval = 0, log_interval
+        has_ended = False
         try:
-            return super().learn(total_timesteps, callback, 1, tb_log_name, reset_num_timesteps, progress_bar)
+            super().learn(total_timesteps, callback, 1, tb_log_name, reset_num_timesteps, progress_bar)
+            has_ended = True
+            return self
         except BaseException as error:
             named = name_the_dead(self.env, error)
             for watcher in self._watchers:
@@ -104,7 +107,7 @@ class ResumableAlgorithm(OnPolicyAlgorithm):
             raise named from error
         finally:
             self._callbacks, self._watchers = [], []
-            note_left(self)
+            note_left(self, asks=has_ended)
 
     def _setup_learn(
         self,

@@ -21,7 +21,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecEnv,
 
 from envs import make_sb3_vec
 from rmt_rl import MemoryA2C, MemoryPPO
-from rmt_rl.resuming.resets import note_left
+from rmt_rl.resuming.resets import note_left, were_left_alone
 
 MESSAGE = "training environments were reset or played since the last call of learn"
 LENGTH = 20
@@ -155,6 +155,22 @@ def test_a_training_that_was_stopped_or_failed() -> None:
         model.learn(8, callback=Stop(), reset_num_timesteps=False)
     env.reset()
     goes_on(model, 0, 1)
+
+
+def test_workers_that_are_gone_are_not_waited_for() -> None:
+    """Under "fork" a dead worker's pipe stays open: who asks it waits for ever."""
+    env = SubprocVecEnv([limited] * 2, start_method="fork")
+    try:
+        model = build(env)
+        model.learn(8)
+        env.processes[1].kill()
+        env.processes[1].join()
+        note_left(model)
+        assert were_left_alone(model)
+    finally:
+        for process in env.processes:
+            process.kill()
+            process.join()
 
 
 def test_nothing_of_it_is_in_the_model(tmp_path: Path) -> None:

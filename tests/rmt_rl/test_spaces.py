@@ -174,7 +174,7 @@ def test_masks_of_a_space_with_a_start(action: spaces.Space[Any]) -> None:
 
 
 @pytest.mark.parametrize("observation", SHIFTED)
-def test_a_prefix_and_a_terminal_observation_have_starts(observation: str) -> None:
+def test_a_prefix_has_starts(observation: str) -> None:
     env = worlds(SHIFTED[observation], MULTI)
     model = build(env)
     seen, state = [env.reset() for _ in range(3)], None
