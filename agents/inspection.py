@@ -107,7 +107,9 @@ def forgetting(model: MemoryPPO) -> Predict:
     def predict(
         observations: Any, state: MemoryState | None, starts: np.ndarray[Any, Any] | None, deterministic: bool
     ) -> tuple[np.ndarray[Any, Any], MemoryState]:
-        return model.predict(observations, None, None, deterministic)
+        return model.predict(
+            observations, None, None if starts is None else np.ones_like(starts), deterministic
+        )
 
     return predict
 

@@ -15,6 +15,7 @@ from stable_baselines3.common.buffers import DictRolloutBuffer, RolloutBuffer
 from stable_baselines3.common.type_aliases import DictRolloutBufferSamples, RolloutBufferSamples
 
 from rmt_rl.cores import map_state
+from rmt_rl.spaces import fits_float32
 from rmt_rl.states import CoreStates, SequenceBatch
 
 Samples = RolloutBufferSamples | DictRolloutBufferSamples
@@ -35,6 +36,8 @@ class MemoryRolloutBuffer(RolloutBuffer):
         self._states: list[CoreStates] = []
         self.action_masks: np.ndarray[Any, Any] | None = None
         super().reset()
+        if self.actions.dtype == np.float16:  # the log-probabilities are those of float32
+            self.actions = self.actions.astype(np.float32)
 
     def begin_sequences(self, states: CoreStates) -> None:
         """Keep what the environments remember before the step that is added next, the first of a sequence."""
@@ -83,7 +86,13 @@ class MemoryRolloutBuffer(RolloutBuffer):
             states = map_state(lambda leaf, index=index: leaf[index], self._flat_states)
             masks = None if self._flat_masks is None else self.to_torch(self._flat_masks[step])
             batch: Any = SequenceBatch(samples.observations, states, self._flat_starts[index], masks)
-            yield samples._replace(observations=batch)
+            yield samples._replace(observations=batch, actions=self._exact_actions(step, samples.actions))
+
+    def _exact_actions(self, step: np.ndarray[Any, Any], actions: th.Tensor) -> th.Tensor:
+        """Large choices as integers: SB3 hands all over as float32, which does not tell those apart."""
+        return (
+            actions if fits_float32(self.action_space) else self.to_torch(self.actions[step].astype(np.int64))
+        )
 
     def _flatten(self) -> None:
         """Bring everything from (n_steps, n_envs) to sequences, an environment's next to each other."""

@@ -1,4 +1,4 @@
-"""Checks that name bad numbers and spaces where they enter, not as a NaN loss an hour later."""
+"""Checks that name bad numbers where they enter, not as a NaN loss an hour later."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from gymnasium import spaces
 from torch import Tensor
 from torch.distributions import Distribution
 
 FLOAT32_MAX = float(np.finfo(np.float32).max)
-ENCODABLE = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 
 
 def check_numbers(
@@ -65,23 +63,6 @@ def check_finite(latent: Tensor) -> None:
         "training has diverged, or an observation is huge; load an earlier checkpoint, or begin with "
         "state=None"
     )
-
-
-def check_observation_space(space: spaces.Space[Any]) -> None:
-    """Raise ValueError unless SB3 can encode ``space``.
-
-    Box, Discrete, MultiDiscrete and MultiBinary will do, and a Dict of these.
-    """
-    parts = space.spaces if isinstance(space, spaces.Dict) else {"": space}
-    for key, part in parts.items():
-        if isinstance(part, ENCODABLE):
-            continue
-        where = f" under the key {key!r}" if key else ""
-        raise ValueError(
-            f"observation space {part}{where} cannot be encoded; it may be a Box, Discrete, MultiDiscrete, "
-            "MultiBinary or a flat Dict of these (drop the part with a wrapper, or flatten it with "
-            "gymnasium.wrappers.FlattenObservation)"
-        )
 
 
 @contextmanager

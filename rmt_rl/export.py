@@ -78,8 +78,8 @@ class ActingStep(nn.Module):
         actions = actions.view(-1, *space.shape)
         low, high = (th.as_tensor(bound, device=actions.device) for bound in (space.low, space.high))
         if self.policy.squash_output:
-            return low + 0.5 * (actions + 1.0) * (high - low)
-        return th.minimum(th.maximum(actions, low), high)
+            actions = low + 0.5 * (actions + 1.0) * (high - low)
+        return th.minimum(th.maximum(actions, low), high).to(low.dtype)
 
     def sample(self, rows: int) -> tuple[Any, PyTorchObs]:
         """Observations of so many environments, drawn from their space: as arrays and as tensors."""

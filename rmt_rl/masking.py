@@ -2,8 +2,9 @@
 
 An environment, or a wrapper of it, has a method ``action_masks()``. It returns a flag for every value of an
 action, true where that value may be chosen: n flags for ``Discrete(n)``, ``sum(nvec)`` one component after
-the other for ``MultiDiscrete(nvec)``, two per bit (for 0, for 1) for ``MultiBinary(n)``. A below is their
-number. Algorithms with a memory notice the method and learn with the masks; see Huang and Ontanon 2022.
+the other for ``MultiDiscrete(nvec)``, two per bit (for 0, for 1) for ``MultiBinary(n)``; a component's first
+flag is that of the space's ``start``. A below is their number. Algorithms with a memory notice the method and
+learn with the masks; see Huang and Ontanon 2022.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def count_values(space: spaces.Space[Any]) -> list[int]:
     if isinstance(space, spaces.Discrete):
         return [int(space.n)]
     if isinstance(space, spaces.MultiDiscrete):
-        return [int(n) for n in space.nvec]
+        return [int(n) for n in space.nvec.flatten()]
     if isinstance(space, spaces.MultiBinary):
         return [2] * int(np.prod(space.shape))
     raise ValueError(

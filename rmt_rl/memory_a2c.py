@@ -10,6 +10,7 @@ from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback, Schedul
 from rmt_rl.lengths import check_lengths
 from rmt_rl.on_policy import MemoryOnPolicyAlgorithm
 from rmt_rl.policies import MemoryActorCriticPolicy
+from rmt_rl.usage import check_algorithm_kwargs
 
 
 class MemoryA2C(MemoryOnPolicyAlgorithm, A2C):
@@ -41,6 +42,7 @@ class MemoryA2C(MemoryOnPolicyAlgorithm, A2C):
         sequence_length: int | None = None,
         **a2c_kwargs: Any,
     ) -> None:
+        check_algorithm_kwargs(A2C, a2c_kwargs)
         check_lengths(n_steps, n_steps if sequence_length is None else sequence_length)
         self.sequence_length = int(n_steps if sequence_length is None else sequence_length)
         super().__init__(policy, env, learning_rate, int(n_steps), *a2c_args, **a2c_kwargs)

@@ -10,6 +10,7 @@ from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback, Schedul
 from rmt_rl.lengths import check_lengths
 from rmt_rl.on_policy import MemoryOnPolicyAlgorithm
 from rmt_rl.policies import MemoryActorCriticPolicy
+from rmt_rl.usage import check_algorithm_kwargs
 
 
 class MemoryPPO(MemoryOnPolicyAlgorithm, PPO):
@@ -44,6 +45,7 @@ class MemoryPPO(MemoryOnPolicyAlgorithm, PPO):
         sequence_length: int = 64,
         **ppo_kwargs: Any,
     ) -> None:
+        check_algorithm_kwargs(PPO, ppo_kwargs)
         check_lengths(n_steps, sequence_length, batch_size)
         self.sequence_length = int(sequence_length)
         super().__init__(policy, env, learning_rate, int(n_steps), int(batch_size), *ppo_args, **ppo_kwargs)

@@ -18,9 +18,11 @@ from stable_baselines3.common.utils import obs_as_tensor
 from stable_baselines3.common.vec_env import VecEnv
 
 from rmt_rl.buffers import MemoryDictRolloutBuffer, MemoryRolloutBuffer
-from rmt_rl.checks import check_numbers, check_observation_space
+from rmt_rl.checks import check_numbers
 from rmt_rl.copying import CopyingAlgorithm
 from rmt_rl.cores.base import map_state
+from rmt_rl.evaluating import Evaluation
+from rmt_rl.forgetting import OMITTED
 from rmt_rl.lengths import check_lengths
 from rmt_rl.masking import decide_masking, get_action_masks
 from rmt_rl.policies import (
@@ -34,6 +36,7 @@ from rmt_rl.resuming.resumable import ResumableAlgorithm
 from rmt_rl.rollouts import take_dones, take_rewards
 from rmt_rl.saving.archive import SavingAlgorithm
 from rmt_rl.states import CoreStates, MemoryState
+from rmt_rl.usage import as_environment, check_set_up, unknown_policy
 
 REPLAY_TOLERANCE = 1e-3
 REPLAY_STEPS = 1024
@@ -64,11 +67,16 @@ class MemoryOnPolicyAlgorithm(ResumableAlgorithm, SavingAlgorithm, CopyingAlgori
 
     @staticmethod
     def _wrap_env(env: GymEnv, verbose: int = 0, monitor_wrapper: bool = True) -> VecEnv:
-        """SB3's hook for the environment given; a strange space would make its own fail without a name."""
-        check_observation_space(env.observation_space)
-        return OnPolicyAlgorithm._wrap_env(env, verbose, monitor_wrapper)
+        """SB3's hook for the environment given, in ``load`` and ``set_env`` too; see ``as_environment``."""
+        return OnPolicyAlgorithm._wrap_env(as_environment(env), verbose, monitor_wrapper)
+
+    def _get_policy_from_name(self, policy_name: str) -> type[BasePolicy]:
+        if policy_name not in self.policy_aliases:
+            raise ValueError(unknown_policy(policy_name, self.policy_aliases))
+        return self.policy_aliases[policy_name]
 
     def _setup_model(self) -> None:
+        check_set_up(self, MemoryActorCriticPolicy)
         # Here, as ``load`` sets the model up with other lengths than the constructor was given.
         check_lengths(self.n_steps, self.sequence_length, self.batch_size)
         self.n_steps, self.sequence_length = int(self.n_steps), int(self.sequence_length)
@@ -83,8 +91,6 @@ class MemoryOnPolicyAlgorithm(ResumableAlgorithm, SavingAlgorithm, CopyingAlgori
             )
         self.rollout_buffer_kwargs = {**self.rollout_buffer_kwargs, "sequence_length": self.sequence_length}
         super()._setup_model()
-        if not isinstance(self.policy, MemoryActorCriticPolicy):
-            raise TypeError(f"the policy must be a MemoryActorCriticPolicy, got {type(self.policy).__name__}")
 
     def _setup_learn(self, *args: Any, **kwargs: Any) -> Any:
         check_lengths(self.n_steps, self.sequence_length, self.batch_size)
@@ -187,12 +193,7 @@ class MemoryOnPolicyAlgorithm(ResumableAlgorithm, SavingAlgorithm, CopyingAlgori
 
     def _to_env(self, actions: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """Actions within the environment's bounds."""
-        if not isinstance(self.action_space, spaces.Box):
-            return actions
-        if self.policy.squash_output:
-            return self.policy.unscale_action(actions)
-        clipped: np.ndarray[Any, Any] = np.clip(actions, self.action_space.low, self.action_space.high)
-        return clipped
+        return self.policy.bounded(actions)
 
     def _bootstrap(
         self,
@@ -260,7 +261,7 @@ class MemoryOnPolicyAlgorithm(ResumableAlgorithm, SavingAlgorithm, CopyingAlgori
             for data in buffer.sequences(which, at_once):
                 is_discrete = isinstance(self.action_space, spaces.Discrete)
                 actions = data.actions.long().flatten() if is_discrete else data.actions
-                _, log_prob, _ = self.policy.evaluate_actions(data.observations, actions)  # type: ignore[arg-type]
+                _, log_prob, _ = self.policy.evaluate_actions(data.observations, actions)
                 # Unlike Python's max, this one lets no NaN pass unseen.
                 worst = float(np.maximum(worst, (log_prob - data.old_log_prob).abs().max().item()))
         return worst
@@ -274,10 +275,21 @@ class MemoryOnPolicyAlgorithm(ResumableAlgorithm, SavingAlgorithm, CopyingAlgori
         """Run a prefix (B, T, ...) through the memory without acting: see the policy's ``warm_up``."""
         return self.policy.warm_up(observations, state, episode_starts)
 
+    def evaluate_episode(
+        self,
+        observations: Observation,
+        actions: np.ndarray[Any, Any] | th.Tensor,
+        state: MemoryState | None = None,
+        episode_starts: np.ndarray[Any, Any] | None = None,
+        action_masks: np.ndarray[Any, Any] | None = None,
+    ) -> Evaluation:
+        """Values and log-probabilities along an episode (T, ...): see the policy's ``evaluate_episode``."""
+        return self.policy.evaluate_episode(observations, actions, state, episode_starts, action_masks)
+
     def predict(  # type: ignore[override]
         self,
         observation: Observation,
-        state: MemoryState | None = None,
+        state: MemoryState | None = OMITTED,
         episode_start: np.ndarray[Any, Any] | None = None,
         deterministic: bool = False,
         action_masks: np.ndarray[Any, Any] | None = None,

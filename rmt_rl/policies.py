@@ -6,7 +6,6 @@ The core stands between SB3's features extractor and its ``net_arch`` heads; eve
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -24,20 +23,44 @@ from stable_baselines3.common.torch_layers import (
 from stable_baselines3.common.type_aliases import PyTorchObs, Schedule
 from torch import Tensor
 
-from rmt_rl.checks import check_finite, check_numbers, check_observation_space
+from rmt_rl.checks import check_finite, check_numbers
 from rmt_rl.copying import without_graph
-from rmt_rl.cores import MemoryCore, make_core, plain_options
+from rmt_rl.cores import MemoryCore, find_core, make_core, map_state, plain_options
+from rmt_rl.evaluating import (
+    Evaluation,
+    Step,
+    as_actions,
+    as_masks,
+    as_sequences,
+    as_starts,
+    as_step,
+    require_batch,
+)
+from rmt_rl.forgetting import OMITTED, note_call, note_result, warn_user
 from rmt_rl.masking import check_action_masks, masked_distribution
+from rmt_rl.spaces import (
+    Encoding,
+    ShiftedDistribution,
+    check_action_space,
+    check_observation_space,
+    make_extractor,
+    start_of,
+)
 from rmt_rl.states import CoreStates, MemoryState, SequenceBatch
+from rmt_rl.usage import check_policy_kwargs
 
 Observation = np.ndarray[Any, Any] | dict[str, np.ndarray[Any, Any]]
+States = MemoryState | CoreStates | None
+"""what ``predict`` returned, the cores' states as they are, or None for an empty memory"""
+Starts = Tensor | np.ndarray[Any, Any] | None
+Masks = Tensor | np.ndarray[Any, Any] | None
 
 
 class MemoryActorCriticPolicy(ActorCriticPolicy):
     """An actor-critic policy that remembers ("MlpPolicy").
 
-    :param observation_space: Box, Discrete, MultiDiscrete or MultiBinary
-    :param action_space: Box, Discrete, MultiDiscrete or MultiBinary
+    :param observation_space: Box, Discrete, MultiDiscrete (of one dimension) or MultiBinary
+    :param action_space: Discrete, MultiDiscrete or MultiBinary (of one dimension), or a bounded Box of floats
     :param lr_schedule: learning rate as a function of the remaining progress
     :param core: name of a memory core (``rmt_rl.cores.CORES``) or a subclass of ``MemoryCore``
     :param core_kwargs: the core's options: ``width``, ``layers``, ``segment_length``, ...
@@ -54,6 +77,8 @@ class MemoryActorCriticPolicy(ActorCriticPolicy):
 
     core: MemoryCore[Any]
     critic_core: MemoryCore[Any] | None
+    action_start: Tensor | None
+    """the first value of every component of an action, if one is not counted from 0"""
 
     def __init__(
         self,
@@ -68,6 +93,9 @@ class MemoryActorCriticPolicy(ActorCriticPolicy):
         **kwargs: Any,
     ) -> None:
         check_observation_space(observation_space)
+        check_action_space(action_space)
+        find_core(core)  # or torch would complain of an instance in its own words
+        check_policy_kwargs(kwargs, core)
         if share_memory and not kwargs.get("share_features_extractor", True):
             raise ValueError(
                 "share_features_extractor=False gives actor and critic different features, which one shared "
@@ -81,6 +109,30 @@ class MemoryActorCriticPolicy(ActorCriticPolicy):
             # SB3's default, in one call for all parameters: a core has many small ones.
             kwargs["optimizer_kwargs"] = dict(eps=1e-5, fused=True)
         super().__init__(observation_space, action_space, lr_schedule, *args, **kwargs)
+        self.encoding = Encoding(observation_space)
+        self.register_buffer("action_start", start_of(action_space), persistent=False)
+
+    def make_features_extractor(self) -> BaseFeaturesExtractor:
+        return make_extractor(
+            self.features_extractor_class, self.observation_space, self.features_extractor_kwargs
+        )
+
+    def extract_features(  # type: ignore[override]
+        self, obs: PyTorchObs, features_extractor: BaseFeaturesExtractor | None = None
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        """As SB3's, for observations as the environment gives them.
+
+        :raises ValueError: if a Discrete or MultiDiscrete observation is none of its space
+        """
+        try:
+            return super().extract_features(self.encoding(obs), features_extractor)
+        except RuntimeError as error:
+            if "Class values must be" not in str(error):  # torch's, from one-hots
+                raise
+            raise ValueError(
+                f"an observation is none of {self.observation_space}: its values are outside the space "
+                "(does its start fit?)"
+            ) from error
 
     def _build_mlp_extractor(self) -> None:
         """SB3's hook for what lies between features and heads; the core goes here."""
@@ -181,66 +233,103 @@ class MemoryActorCriticPolicy(ActorCriticPolicy):
         """SB3's hook, for actions of which ``action_masks`` (B, A) says what is allowed, None for all."""
         try:
             if action_masks is None:
-                return super()._get_action_dist_from_latent(latent_pi)
-            return masked_distribution(self.action_space, self.action_net(latent_pi), action_masks)
+                distribution = super()._get_action_dist_from_latent(latent_pi)
+            else:
+                logits = self.action_net(latent_pi)
+                distribution = masked_distribution(self.action_space, logits, action_masks)
         except ValueError:  # torch names the parameters of a distribution, which a user has never seen
             check_finite(latent_pi)
             raise
+        return (
+            distribution
+            if self.action_start is None
+            else ShiftedDistribution(distribution, self.action_start)
+        )
+
+    def bounded(self, actions: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """Actions as the environment takes them: of its space's type, those of a Box within its bounds."""
+        space = self.action_space
+        if isinstance(space, spaces.MultiBinary):
+            return actions  # as SB3; floats of 0 and 1 are in the space
+        if isinstance(space, spaces.Box):
+            if self.squash_output:
+                actions = self.unscale_action(actions)
+            # Scaled ones too, which rounding may put beside the bounds.
+            actions = np.clip(actions, space.low, space.high)
+        return actions.astype(space.dtype, copy=False)
 
     # -- acting
     # --------------------------------------------------------------------------------------------------------
 
     def forward(  # type: ignore[override]
         self,
-        obs: PyTorchObs,
-        states: CoreStates,
-        episode_starts: Tensor,
+        obs: PyTorchObs | Observation,
+        states: States = None,
+        episode_starts: Starts = None,
         deterministic: bool = False,
-        action_masks: Tensor | None = None,
-    ) -> tuple[Tensor, Tensor, Tensor, CoreStates]:
+        action_masks: Masks = None,
+    ) -> tuple[Tensor, Tensor, Tensor, Any]:
         """One step of every environment.
 
-        :param obs: (B, ...)
-        :param states: what the last call returned, or ``initial_states``
-        :param episode_starts: (B,) bool
+        :param obs: (B, ...) tensors or arrays
+        :param states: what the last call, or ``predict``, returned, or ``initial_states``; None for an empty
+            memory, as at an episode's first step
+        :param episode_starts: (B,) bool, true where an episode begins; None for nowhere
         :param action_masks: (B, A) bool, what is allowed (see ``rmt_rl.masking``); None if everything is
-        :return: actions (B, ...), values (B, 1), log-probabilities (B,), the new states
+        :return: actions (B, ...), values (B, 1), log-probabilities (B,), the new states, of the kind that was
+            given
+        :raises ValueError: if shapes do not fit each other, or the state is of another policy
+        :raises TypeError: if the state is nothing that ``predict`` or this method returned
         """
-        pi, vf, states = self._remember(obs, states, episode_starts.unsqueeze(1))
+        step = as_step(self, obs, states, episode_starts, action_masks)
+        pi, vf, after = self._remember(step.observations, step.states, step.episode_starts.unsqueeze(1))
         values = self.value_net(self.mlp_extractor.forward_critic(vf))
-        distribution = self._get_action_dist_from_latent(self.mlp_extractor.forward_actor(pi), action_masks)
+        latent = self.mlp_extractor.forward_actor(pi)
+        distribution = self._get_action_dist_from_latent(latent, step.action_masks)
         actions = distribution.get_actions(deterministic=deterministic)
         log_prob = distribution.log_prob(actions)
         assert self.action_space.shape is not None
-        return actions.reshape((-1, *self.action_space.shape)), values, log_prob, states
+        actions = actions.reshape((-1, *self.action_space.shape))
+        return actions, values, log_prob, self._handed_back(after, step)
 
     def get_distribution(  # type: ignore[override]
         self,
-        obs: PyTorchObs,
-        states: CoreStates,
-        episode_starts: Tensor,
-        action_masks: Tensor | None = None,
-    ) -> tuple[Distribution, CoreStates]:
-        """The distribution of one step's actions (parameters as for ``forward``) and the new states.
+        obs: PyTorchObs | Observation,
+        states: States = None,
+        episode_starts: Starts = None,
+        action_masks: Masks = None,
+    ) -> tuple[Distribution, Any]:
+        """The distribution of one step's actions and the new states; parameters as for ``forward``.
+
+        Its ``log_prob`` takes the environment's values, which begin at the space's ``start``.
 
         :raises ValueError: if what the actor has worked out of them is no finite number
         """
-        pi, _, states = self._remember(obs, states, episode_starts.unsqueeze(1))
+        step = as_step(self, obs, states, episode_starts, action_masks)
+        pi, _, after = self._remember(step.observations, step.states, step.episode_starts.unsqueeze(1))
         latent = self.mlp_extractor.forward_actor(pi)
         check_finite(latent)
-        return self._get_action_dist_from_latent(latent, action_masks), states
+        distribution = self._get_action_dist_from_latent(latent, step.action_masks)
+        return distribution, self._handed_back(after, step)
 
-    def predict_values(  # type: ignore[override]
-        self, obs: PyTorchObs, states: CoreStates, episode_starts: Tensor
+    def predict_values(
+        self, obs: PyTorchObs | Observation, states: States = None, episode_starts: Starts = None
     ) -> Tensor:
-        """The values (B, 1) of one step (parameters as for ``forward``)."""
-        _, vf, _ = self._remember(obs, states, episode_starts.unsqueeze(1))
+        """The values (B, 1) of one step; parameters and errors as for ``forward``."""
+        step = as_step(self, obs, states, episode_starts, None)
+        _, vf, _ = self._remember(step.observations, step.states, step.episode_starts.unsqueeze(1))
         return self.value_net(self.mlp_extractor.forward_critic(vf))  # type: ignore[no-any-return]
+
+    def _handed_back(self, states: CoreStates, step: Step) -> CoreStates | MemoryState:
+        """The cores' states after a step, in the form in which those before it were given."""
+        if not step.is_opaque:
+            return states
+        return MemoryState(self.describe_memory(), len(step.episode_starts), states)
 
     def predict(  # type: ignore[override]
         self,
         observation: Observation,
-        state: MemoryState | None = None,
+        state: MemoryState | None = OMITTED,
         episode_start: np.ndarray[Any, Any] | None = None,
         deterministic: bool = False,
         action_masks: np.ndarray[Any, Any] | None = None,
@@ -256,7 +345,12 @@ class MemoryActorCriticPolicy(ActorCriticPolicy):
         :raises ValueError: if an observation holds a NaN, the state is of another core, device or number of
             environments, or masks do not fit or allow nothing
         :raises TypeError: if the state is nothing that ``predict`` returned
+
+        It warns, once, where calls one after the other have neither state nor ``episode_start``.
         """
+        omits = state is OMITTED
+        if omits:
+            state = None
         if self.training:  # to ask costs less than to tell every module again
             self.set_training_mode(False)
         if isinstance(observation, tuple):
@@ -268,12 +362,15 @@ class MemoryActorCriticPolicy(ActorCriticPolicy):
         obs, vectorized = self.obs_to_tensor(observation)
         count = len(next(iter(obs.values())) if isinstance(obs, dict) else obs)
         if state is None and episode_start is not None and not np.all(episode_start):
-            warnings.warn(
+            warn_user(
                 "predict was called without a state in the middle of an episode (episode_start is False): "
-                "the memory begins afresh. Pass the state that the last call returned.",
-                stacklevel=2,
+                "the memory begins afresh. Pass the state that the last call returned."
             )
-        states = self._check_state(state, count)
+        states = self.states_for(state, count)
+        begins = state is None and episode_start is None
+        remembers = any(map(len, states))  # a core without a memory has an empty state
+        if remembers:
+            note_call(self, begins, omits)
         starts = (
             np.zeros(count, bool) if episode_start is None else np.asarray(episode_start, bool).reshape(-1)
         )
@@ -288,11 +385,14 @@ class MemoryActorCriticPolicy(ActorCriticPolicy):
             distribution, states = self.get_distribution(obs, states, first, masks)
             actions = distribution.get_actions(deterministic=deterministic)
         array = actions.cpu().numpy().reshape((-1, *(self.action_space.shape or ())))
-        if isinstance(self.action_space, spaces.Box):
-            # As SB3: squashed actions are scaled to the bounds, others clipped to them.
-            low, high = self.action_space.low, self.action_space.high
-            array = self.unscale_action(array) if self.squash_output else np.clip(array, low, high)
-        return (array if vectorized else array[0]), MemoryState(self.describe_memory(), count, states)
+        array = self.bounded(array)
+        if not vectorized:
+            # A Box of a single number has arrays of shape (), a Discrete has numbers.
+            array = array[0, ...] if isinstance(self.action_space, spaces.Box) else array[0]
+        after = MemoryState(self.describe_memory(), count, states)
+        if begins and remembers:
+            note_result(self, after)
+        return array, after
 
     def warm_up(
         self,
@@ -311,10 +411,11 @@ class MemoryActorCriticPolicy(ActorCriticPolicy):
         :raises ValueError: if an observation holds a NaN or shapes do not fit
         """
         self.set_training_mode(False)
+        require_batch(observations, self.observation_space)
         check_numbers("observations", observations)
         parts = observations if isinstance(observations, dict) else {"": observations}
         rows, steps = next(iter(parts.values())).shape[:2]
-        states = self._check_state(state, rows)
+        states = self.states_for(state, rows)
         starts = np.zeros((rows, steps), bool) if episode_starts is None else np.asarray(episode_starts, bool)
         if starts.shape != (rows, steps):
             raise ValueError(f"episode_starts has shape {starts.shape} for observations of {(rows, steps)}")
@@ -331,37 +432,107 @@ class MemoryActorCriticPolicy(ActorCriticPolicy):
         """What a state must fit: the core, and whether actor and critic share it."""
         return self.core.describe() + ("" if self.shares_memory else " for actor and critic apart")
 
-    def _check_state(self, state: MemoryState | None, batch_size: int) -> CoreStates:
+    def states_for(self, state: States, batch_size: int) -> CoreStates:
+        """The cores' states in what ``predict`` returned; None for empty ones.
+
+        :raises ValueError: if it is of another policy, device or number of environments
+        :raises TypeError: if it is nothing that ``predict`` returned
+        """
         if state is None:
             return self.initial_states(batch_size)
-        if not isinstance(state, MemoryState):
-            raise TypeError(
-                f"state must be what predict returned, or None, got {type(state).__name__}; "
-                "a memory core's state is not an array"
-            )
-        state.check(self.describe_memory(), batch_size, self.device)
-        return state.states
+        if isinstance(state, MemoryState):
+            state.check(self.describe_memory(), batch_size, self.device)
+            return state.states
+        given: Any = state
+        if isinstance(given, tuple) and all(isinstance(part, tuple) for part in given):
+            return given
+        raise TypeError(
+            f"state must be what predict returned, or None, got {type(state).__name__}; "
+            "a memory core's state is not an array"
+        )
 
     # -- training
     # ------------------------------------------------------------------------------------------------------
 
-    def evaluate_actions(  # type: ignore[override]
-        self, obs: SequenceBatch, actions: Tensor
+    def evaluate_actions(
+        self,
+        obs: SequenceBatch | PyTorchObs | Observation,
+        actions: Tensor | np.ndarray[Any, Any],
+        states: States = None,
+        episode_starts: Starts = None,
+        action_masks: Masks = None,
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Whole sequences, with gradients through the memory.
+        """Whole sequences, or one step, with gradients through the memory.
 
-        :param obs: B sequences of T steps
-        :param actions: (B * T, ...), in the order of the observations
+        :param obs: a ``SequenceBatch``, B sequences of T steps, which brings all else with it; or one step's
+            observations (B, ...) with the parameters of ``forward``. Whole episodes as arrays are for
+            ``evaluate_episode``
+        :param actions: (B * T, ...), in the order of the observations; for one step (B, ...), as ``predict``
+            returned them
         :return: values (B * T, 1), log-probabilities (B * T,), entropies (B * T,) or None
+        :raises ValueError: if shapes do not fit each other or the spaces, or the state is of another policy
+        :raises TypeError: if the state is nothing that ``predict`` returned
         """
-        observations, states, starts, masks = obs
+        if not isinstance(obs, SequenceBatch):
+            step = as_step(self, obs, states, episode_starts, action_masks)
+            right = as_actions(self, actions, len(step.episode_starts))
+            obs = SequenceBatch(
+                step.observations, step.states, step.episode_starts.unsqueeze(1), step.action_masks
+            )
+        else:
+            right = actions if isinstance(actions, Tensor) else th.as_tensor(actions, device=self.device)
+        observations, before, starts, masks = obs
         pi, vf = self._features(observations, starts.shape)
-        pi = self.core.replay(pi, states[0], starts)
-        vf = pi if self.critic_core is None else self.critic_core.replay(vf, states[1], starts)
+        pi = self.core.replay(pi, before[0], starts)
+        vf = pi if self.critic_core is None else self.critic_core.replay(vf, before[1], starts)
         pi, vf = self._seen_by_heads(pi, vf)
         distribution = self._get_action_dist_from_latent(self.mlp_extractor.forward_actor(pi), masks)
         values = self.value_net(self.mlp_extractor.forward_critic(vf))
-        return values, distribution.log_prob(actions), distribution.entropy()
+        return values, distribution.log_prob(right), distribution.entropy()
+
+    def evaluate_episode(
+        self,
+        observations: Observation,
+        actions: np.ndarray[Any, Any] | Tensor,
+        state: MemoryState | None = None,
+        episode_starts: Starts = None,
+        action_masks: Masks = None,
+    ) -> Evaluation:
+        """Values and log-probabilities along an episode, or along several at a time.
+
+            with torch.no_grad():
+                values, log_probs, entropies, state = model.evaluate_episode(observations, actions)
+
+        They are those of ``predict`` stepping through it. Under ``torch.no_grad()`` dropout is off, as while
+        acting; otherwise the policy stays in the mode in which it is, and gradients reach through the memory
+        back to the first step. The state has none.
+
+        :param observations: (T, ...) those of T steps of one environment, or (B, T, ...) of B side by side
+        :param actions: (T, ...) or (B, T, ...) what was done after each, as ``predict`` returned it
+        :param state: the memory before the first step; None for an empty one
+        :param episode_starts: (T,) or (B, T) bool, true where another episode begins; by default nowhere
+        :param action_masks: (T, A) or (B, T, A) what was allowed; None if everything was
+        :return: values, log-probabilities, entropies, (T,) or (B, T) each, and the memory after the last step
+        :raises ValueError: if shapes do not fit each other or the spaces, or the state is of another policy
+        :raises TypeError: if the state is nothing that ``predict`` returned
+        """
+        if not th.is_grad_enabled():
+            self.set_training_mode(False)
+        obs, rows, steps, has_batch = as_sequences(self, observations)
+        starts = as_starts(episode_starts, (rows, steps), self.device)
+        right = as_actions(self, actions, rows * steps)
+        masks = as_masks(self, action_masks, (rows, steps))
+        pi, vf, after = self._remember(obs, self.states_for(state, rows), starts)
+        distribution = self._get_action_dist_from_latent(self.mlp_extractor.forward_actor(pi), masks)
+        values = self.value_net(self.mlp_extractor.forward_critic(vf))
+        shape = (rows, steps) if has_batch else (steps,)
+        entropy = distribution.entropy()
+        return Evaluation(
+            values.view(shape),
+            distribution.log_prob(right).view(shape),
+            None if entropy is None else entropy.view(shape),
+            MemoryState(self.describe_memory(), rows, map_state(Tensor.detach, after)),
+        )
 
 
 class MemoryActorCriticCnnPolicy(MemoryActorCriticPolicy):

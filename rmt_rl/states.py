@@ -29,17 +29,37 @@ class SequenceBatch(NamedTuple):
     """(B * T, A) bool, true for what was allowed; None if all was"""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class MemoryState:
     """Opaque: pass what ``predict`` returned to the next ``predict``.
 
-    It can be pickled; for a machine without its device, pickle ``state.to("cpu")``.
+    It can be pickled; for a machine without its device, pickle ``state.to("cpu")``. States are equal if they
+    hold the same numbers of the same core.
     """
 
     core: str
     """description of the core that it belongs to"""
     batch_size: int
     states: CoreStates
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, MemoryState):
+            return NotImplemented
+        if (self.core, self.batch_size) != (other.core, other.batch_size):
+            return False
+        return all(map(_same, leaves(self.states), leaves(other.states)))
+
+    def __hash__(self) -> int:
+        return hash((self.core, self.batch_size))
+
+    def __repr__(self) -> str:
+        tensors = list(leaves(self.states))
+        where = f" on {tensors[0].device}" if tensors else ""
+        name, environments = self.core.split("(")[0], "environment" + "s" * (self.batch_size != 1)
+        count = sum(tensor.numel() for tensor in tensors)
+        return f"<MemoryState of {name}: {self.batch_size} {environments}, {count} numbers{where}>"
 
     def check(self, core: str, batch_size: int, device: torch.device) -> None:
         """Raise ValueError unless this state fits a policy and a number of observations."""
@@ -65,6 +85,14 @@ class MemoryState:
     def to(self, device: torch.device | str) -> MemoryState:
         """The same memory on another device."""
         return MemoryState(self.core, self.batch_size, map_state(lambda leaf: leaf.to(device), self.states))
+
+
+def _same(one: Tensor, other: Tensor) -> bool:
+    """Whether two leaves hold the same numbers in the same place."""
+    if one is other:
+        return True
+    alike = (one.shape, one.dtype, one.device) == (other.shape, other.dtype, other.device)
+    return alike and not one.is_meta and torch.equal(one, other)
 
 
 def leaves(states: tuple[Any, ...]) -> Iterator[Tensor]:

@@ -6,7 +6,7 @@ Dimensions, named once: B rows, T steps, D width, H heads, L layers, S segment, 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -14,7 +14,8 @@ import torch
 from torch import Tensor, nn
 
 StateT = TypeVar("StateT", bound=tuple[Any, ...])
-"""A NamedTuple of tensors; every leaf has the batch as its first dimension."""
+"""A NamedTuple of tensors, or of such; every leaf has the batch as its first dimension."""
+STATE = "a NamedTuple of tensors, each with the batch first, or of such NamedTuples"
 
 
 class MemoryCore(nn.Module, ABC, Generic[StateT]):
@@ -111,11 +112,29 @@ class MemoryCore(nn.Module, ABC, Generic[StateT]):
                 f"episode_starts must be bool of shape {tuple(inputs.shape[:2])}, "
                 f"got {episode_starts.dtype} of shape {tuple(episode_starts.shape)}"
             )
-        for name, leaf in zip(getattr(state, "_fields", ()), state, strict=True):
-            if leaf.shape[0] != inputs.shape[0]:
-                raise ValueError(
-                    f"the state's {name} has {leaf.shape[0]} rows, the inputs have {inputs.shape[0]}"
-                )
+        for name, leaf in named_leaves(state):
+            if leaf.dim() == 0 or leaf.shape[0] != inputs.shape[0]:
+                rows = leaf.shape[0] if leaf.dim() else "no"
+                raise ValueError(f"the state's {name} has {rows} rows, the inputs have {inputs.shape[0]}")
+
+
+def named_leaves(state: tuple[Any, ...], prefix: str = "") -> Iterator[tuple[str, Tensor]]:
+    """The tensors of a state under their names, those of nested states under ``outer.inner``.
+
+    :raises TypeError: naming what is neither a tensor nor a tuple
+    """
+    if not isinstance(state, tuple):
+        raise TypeError(f"the state must be {STATE}, got {type(state).__name__}")
+    names = getattr(state, "_fields", range(len(state)))
+    for name, part in zip(names, state, strict=True):
+        if isinstance(part, Tensor):
+            yield f"{prefix}{name}", part
+        elif isinstance(part, tuple):
+            yield from named_leaves(part, f"{prefix}{name}.")
+        else:
+            raise TypeError(
+                f"the state's {prefix}{name} is {type(part).__name__}, but a state must be {STATE}"
+            )
 
 
 def map_state(function: Callable[..., Tensor], *states: StateT) -> StateT:

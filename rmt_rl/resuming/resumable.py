@@ -9,6 +9,8 @@ from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from stable_baselines3.common.type_aliases import MaybeCallback
 from stable_baselines3.common.vec_env import VecEnv
 
+from rmt_rl.forgetting import warn_user
+from rmt_rl.resuming.resets import note_left, were_left_alone
 from rmt_rl.workers import name_the_dead, watched
 
 
@@ -86,18 +88,20 @@ class ResumableAlgorithm(OnPolicyAlgorithm):
         reset_num_timesteps: bool = True,
         progress_bar: bool = False,
     ) -> Self:
-        """As SB3's.
+        """As SB3's. With ``reset_num_timesteps=False``, it warns and begins new episodes if the environments
+        were reset or played since the last call.
 
         :raises DeadEnvironmentError: if the worker process of an environment has died
         """
         self._iteration, self._log_interval = 0, log_interval
         envs = [] if self.env is None else [self.env]
         envs += envs_of(callback)
+        has_ended = False
         try:
             with watched(envs):
-                return super().learn(
-                    total_timesteps, callback, 1, tb_log_name, reset_num_timesteps, progress_bar
-                )
+                super().learn(total_timesteps, callback, 1, tb_log_name, reset_num_timesteps, progress_bar)
+            has_ended = True
+            return self
         except BaseException as error:
             named = name_the_dead(envs, error)
             for watcher in self._watchers:
@@ -107,6 +111,24 @@ class ResumableAlgorithm(OnPolicyAlgorithm):
             raise named from error
         finally:
             self._callbacks, self._watchers = [], []
+            note_left(self, asks=has_ended)
+
+    def _setup_learn(
+        self,
+        total_timesteps: int,
+        callback: MaybeCallback = None,
+        reset_num_timesteps: bool = True,
+        tb_log_name: str = "run",
+        progress_bar: bool = False,
+    ) -> tuple[int, BaseCallback]:
+        if not (reset_num_timesteps or self._last_obs is None or were_left_alone(self)):
+            warn_user(
+                "the training environments were reset or played since the last call of learn (by "
+                "env.reset(), evaluate_policy, another model): the episodes that it left are gone, so new "
+                "ones begin, with an empty memory. To go on with the old ones, evaluate in other environments"
+            )
+            self._last_obs = None  # SB3 resets then, and every row is an episode's first
+        return super()._setup_learn(total_timesteps, callback, reset_num_timesteps, tb_log_name, progress_bar)
 
     def _init_callback(self, callback: MaybeCallback, progress_bar: bool = False) -> BaseCallback:
         if isinstance(callback, list):

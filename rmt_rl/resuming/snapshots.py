@@ -21,6 +21,7 @@ from rmt_rl.cores.base import map_state
 from rmt_rl.on_policy import MemoryOnPolicyAlgorithm
 from rmt_rl.resuming import env_states
 from rmt_rl.resuming.env_states import EnvStates, data_of, only_data
+from rmt_rl.saving.origin import check_attributes
 
 ENTRY = "training.pt"
 """what ``model.save`` leaves out; ``load`` passes over it"""
@@ -105,6 +106,7 @@ class Snapshots:
         """
         model, training = self.model, saved.training or {}
         assert model.env is not None
+        check_attributes(type(model), saved.data)
         count = saved.data.get("n_envs")
         if count != model.n_envs:
             raise ValueError(f"the checkpoint has {count} environments, this model has {model.n_envs}")

@@ -24,6 +24,8 @@ from stable_baselines3.common.type_aliases import GymEnv
 
 from rmt_rl.policies import MemoryActorCriticPolicy
 from rmt_rl.saving import weights
+from rmt_rl.saving.origin import check_origin
+from rmt_rl.usage import as_environment
 
 DAMAGE = (
     ArithmeticError, AssertionError, AttributeError, EOFError, ImportError, LookupError, MemoryError,
@@ -38,14 +40,17 @@ class SavingAlgorithm(OnPolicyAlgorithm):
     policy: MemoryActorCriticPolicy
 
     @classmethod
-    def load(cls, path: Any, *args: Any, **kwargs: Any) -> Self:
+    def load(cls, path: Any, env: GymEnv | str | None = None, *args: Any, **kwargs: Any) -> Self:
         """As SB3's, which unpickles: for the files of strangers there is ``load_weights``.
 
-        :raises ValueError: naming the file, if it is damaged or of something else; nothing of a damaged one
-            is unpickled
+        :param env: an environment, its id, or a VecEnv
+        :raises ValueError: naming the file, if it is damaged or of something else, another algorithm
+            included; nothing of such a one is unpickled
+        :raises TypeError: if ``env`` is nothing that SB3 takes
         """
-        with guarded(path):
-            return super().load(path, *args, **kwargs)
+        env = None if env is None else as_environment(env)
+        with guarded(path, cls):
+            return super().load(path, env, *args, **kwargs)
 
     def set_parameters(
         self, load_path_or_dict: Any, exact_match: bool = True, device: th.device | str = "auto"
@@ -59,7 +64,7 @@ class SavingAlgorithm(OnPolicyAlgorithm):
             if isinstance(load_path_or_dict, dict):
                 super().set_parameters(load_path_or_dict, exact_match, device)
             else:
-                with guarded(load_path_or_dict):
+                with guarded(load_path_or_dict, type(self)):
                     super().set_parameters(load_path_or_dict, exact_match, device)
         except BaseException:
             super().set_parameters(before, device=device)
@@ -82,13 +87,13 @@ class SavingAlgorithm(OnPolicyAlgorithm):
     def load_weights(
         cls,
         path: str | PathLike[str],
-        env: GymEnv | None = None,
+        env: GymEnv | str | None = None,
         device: th.device | str = "auto",
         max_bytes: int = weights.MOST_BYTES,
     ) -> Self:
         """A new model from a file of ``save_weights``, also a stranger's: nothing in it is executed.
 
-        :param env: environments to go on training in; there may be another number of them
+        :param env: environments to go on training in (or an id); there may be another number of them
         :param max_bytes: how much memory the model's rollouts, tables and state may take, beside the weights
         :raises ValueError: naming the file, if it is damaged, of something else, or asks for too much; if
             the environments are others
@@ -108,14 +113,15 @@ class SavingAlgorithm(OnPolicyAlgorithm):
 
 
 @contextmanager
-def guarded(source: Any) -> Iterator[None]:
+def guarded(source: Any, algorithm: type) -> Iterator[None]:
     """Check a zip file, then turn whatever goes wrong in loading it into a ValueError that names it.
 
     :param source: a path or an open file, as SB3 takes it
+    :param algorithm: whose it has to be
     """
     name = source if isinstance(source, str | Path) else getattr(source, "name", source)
     try:
-        _check_sums(source)
+        _check(source, algorithm)
         yield
     except (*DAMAGE, OSError) as error:
         if isinstance(error, OSError) and error.filename is not None:
@@ -123,8 +129,8 @@ def guarded(source: Any) -> Iterator[None]:
         raise ValueError(f"{name} cannot be loaded: {str(error) or type(error).__name__}") from error
 
 
-def _check_sums(source: Any) -> None:
-    """Raise ValueError, or what zipfile does, unless every member is as it was written.
+def _check(source: Any, algorithm: type) -> None:
+    """Raise ValueError, or what zipfile does, unless every member is as it was written by that algorithm.
 
     Reading them does not tell: torch leaves checksums out.
     """
@@ -134,6 +140,7 @@ def _check_sums(source: Any) -> None:
         with zipfile.ZipFile(file) as archive:
             if damaged := archive.testzip():
                 raise ValueError(f"its {damaged} is damaged")
+            check_origin(algorithm, archive)
     finally:
         if file is source:
             file.seek(begin)

@@ -15,7 +15,7 @@ from rmt_rl.saving.plain import MOST, SIZE, Kind, whole
 
 SIZES = (8, 16, 32, 64)
 DTYPES = ("bool", "float16", "float32", "float64", *(f"{kind}{n}" for kind in ("int", "uint") for n in SIZES))
-_INTEGER = whole(-(2**53), 2**53)
+_INTEGER = whole(-(2**63), 2**63 - 1)
 
 
 def write_space(space: Any) -> dict[str, Any]:
@@ -28,7 +28,9 @@ def write_space(space: Any) -> dict[str, Any]:
         bounds = dict(low=_write_bound(space.low), high=_write_bound(space.high))
         return data | bounds | dict(shape=list(space.shape), dtype=str(space.dtype))
     if type(space) is spaces.Discrete:
-        return data | dict(n=int(space.n), start=int(space.start))
+        # Only where it is another than usual: before, there was none to be read.
+        dtype = {} if space.dtype == np.int64 else {"dtype": str(space.dtype)}
+        return data | dict(n=int(space.n), start=int(space.start)) | dtype
     if type(space) is spaces.MultiDiscrete:
         return data | dict(nvec=space.nvec.tolist(), start=space.start.tolist(), dtype=str(space.dtype))
     if type(space) is spaces.MultiBinary:
@@ -75,8 +77,10 @@ def _read_box(low: Any, high: Any, shape: Any, dtype: Any) -> spaces.Box:
     return spaces.Box(_read_bound(low, shape, kind), _read_bound(high, shape, kind), shape, kind.type)
 
 
-def _read_discrete(n: Any, start: Any) -> spaces.Discrete:
-    return spaces.Discrete(SIZE.read(n), start=_INTEGER.read(start))
+def _read_discrete(n: Any, start: Any, dtype: Any = None) -> spaces.Discrete:
+    options: dict[str, Any] = {} if dtype is None else {"dtype": _read_dtype(dtype).type}
+    space: spaces.Discrete = spaces.Discrete(SIZE.read(n), start=_INTEGER.read(start), **options)
+    return space
 
 
 def _read_multi_discrete(nvec: Any, start: Any, dtype: Any) -> spaces.MultiDiscrete:

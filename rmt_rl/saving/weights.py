@@ -66,7 +66,7 @@ def save(model: SavingAlgorithm, path: str | os.PathLike[str]) -> None:
 def load(
     algorithm: type[Algorithm],
     path: str | os.PathLike[str],
-    env: GymEnv | None,
+    env: GymEnv | str | None,
     device: th.device | str,
     max_bytes: int,
 ) -> Algorithm:
@@ -77,7 +77,7 @@ def load(
         plan = read_plan(description, algorithm)
         _check_plan(plan, algorithm, tensors, max_bytes)
     if env is not None:
-        env = algorithm._wrap_env(env, verbose=0)
+        env = algorithm._wrap_env(env, verbose=0)  # type: ignore[arg-type]
         check_for_correct_spaces(env, plan.observation_space, plan.action_space)
     with _naming(path):
         model = algorithm(plan.policy, env, device=device, _init_setup_model=False)  # type: ignore[call-arg, arg-type]

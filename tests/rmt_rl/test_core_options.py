@@ -35,7 +35,7 @@ every_attention_core = pytest.mark.parametrize("core", ATTENTION_CORES)
 
 @pytest.mark.parametrize(
     ("name", "meant"),
-    [("rmtt", "rmt"), ("rmt-xl", "rmt_xl"), ("LSTM", None), ("grU", "gru"), ("transformer", None)],
+    [("rmtt", "rmt"), ("rmt-xl", "rmt_xl"), ("LSTM", "lstm"), ("grU", "gru"), ("transformer", None)],
 )
 def test_an_unknown_core_is_named_with_its_nearest(name: str, meant: str | None) -> None:
     with pytest.raises(ValueError, match=f"unknown memory core '{name}'; there are rmt, .*none") as error:

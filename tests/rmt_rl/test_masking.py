@@ -126,12 +126,12 @@ def test_predict_takes_what_is_allowed(kind: str, deterministic: bool) -> None:
         obs, _, starts, _ = env.step(actions)
     single, masks = obs[1], get_action_masks(env)[1]
     for shaped in (masks, masks[None], masks.astype(float), masks.tolist()):
-        action, _ = model.predict(single, deterministic=deterministic, action_masks=shaped)
+        action, _ = model.predict(single, None, np.ones(1, bool), deterministic, action_masks=shaped)
         env.envs[1].step(action)  # type: ignore[attr-defined]
         env.envs[1].allowed = np.split(masks, np.cumsum(value_counts(env.action_space))[:-1])  # type: ignore[attr-defined]
     with pytest.raises(AssertionError, match="not allowed"):
         for _ in range(100):
-            env.step(model.predict(obs, deterministic=deterministic)[0])
+            env.step(model.predict(obs, None, np.ones(3, bool), deterministic)[0])
 
 
 @pytest.mark.parametrize("kind", KINDS)

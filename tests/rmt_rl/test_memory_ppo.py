@@ -228,7 +228,8 @@ def test_dropout_and_noise_are_off_while_acting(option: dict[str, float]) -> Non
     model = build(worlds(), policy_kwargs=dict(core="rmt", core_kwargs=kwargs))
     assert max(replay_errors(model, 2)) < 1e-5
     obs = worlds().reset()
-    first, second = (model.predict(obs, deterministic=True)[0] for _ in range(2))
+    starts = np.ones(3, bool)
+    first, second = (model.predict(obs, None, starts, deterministic=True)[0] for _ in range(2))
     np.testing.assert_array_equal(first, second)
 
 

@@ -98,7 +98,7 @@ def test_gsde(core: str, action: str, squash: bool) -> None:
     del model.policy.reset_noise
     assert max(replay_errors(model, 2)) < 1e-5
     obs = env.reset()
-    actions = [model.predict(obs, deterministic=True)[0] for _ in range(2)]
+    actions = [model.predict(obs, None, np.ones(3, bool), deterministic=True)[0] for _ in range(2)]
     np.testing.assert_array_equal(*actions)
     assert actions[0].shape == (3, *env.action_space.shape)  # type: ignore[misc]
     assert all(env.action_space.contains(action) for action in actions[0])

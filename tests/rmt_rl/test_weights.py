@@ -84,6 +84,7 @@ def test_every_space_comes_back(observation: str, action: str, tmp_path: Path) -
         spaces.Box(-(2**62), 2**62, (2, 1), np.int64),
         spaces.Box(-1.0, 1.0, (), np.float64),
         spaces.Discrete(7, start=-3),
+        spaces.Discrete(7, start=2**62, dtype=np.uint64),
         spaces.MultiDiscrete([[2, 3], [4, 5]], start=[[0, 1], [0, -1]]),
         spaces.MultiBinary(5),
         spaces.MultiBinary([2, 3]),
