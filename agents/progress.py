@@ -45,7 +45,7 @@ class ProgressReport(BaseCallback):
 
     def _on_training_start(self) -> None:
         if self.headline:
-            self.console.print(self.headline)
+            self.console.print(self.headline, soft_wrap=True)
         self.began = self.last_line = time.monotonic()
         self.begin_steps = self.num_timesteps
         self.told = len(self.curriculum.history) if self.curriculum else 0

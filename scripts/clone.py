@@ -24,12 +24,12 @@ from agents.evaluation import default_levels, evaluate
 from agents.recipes import RECIPES, Recipe
 from agents.training import build_curriculum, build_model, curriculum_state
 from scripts.console import (
-    CONSOLE,
     LiveTable,
     check_device,
     check_folder,
     read_arguments,
     run,
+    say,
     set_threads,
 )
 from scripts.sources import read_source, short_name
@@ -100,10 +100,9 @@ def main(argv: Sequence[str]) -> None:
         demonstrations = record(env, expert, arguments.demonstrations, recipe.sequence_length)
     finally:
         env.close()
-    CONSOLE.print(
+    say(
         f"{name}: {recipe.core} learns from {arguments.demonstrations * recipe.n_envs:,} steps of "
-        f"an expert on {recipe.env_id}, in {folder}",
-        markup=False,
+        f"an expert on {recipe.env_id}, in {folder}"
     )
     clone(
         model,
@@ -111,13 +110,13 @@ def main(argv: Sequence[str]) -> None:
         epochs=arguments.epochs,
         learning_rate=arguments.rate,
         max_grad_norm=recipe.max_grad_norm,
-        on_epoch=lambda loss: CONSOLE.print(f"loss {loss:.4f}"),
+        on_epoch=lambda loss: say(f"loss {loss:.4f}"),
     )
     checkpoint = save_checkpoint(folder, model, recipe, curriculum)
     with LiveTable(f"{recipe.core} on {recipe.env_id}, cloned") as table:
         evaluate(model, recipe, default_levels(recipe)[:1], episodes=arguments.episodes, on_level=table.add)
-    CONSOLE.print(f"checkpoint: {checkpoint}", markup=False)
-    CONSOLE.print(f"next: python scripts/evaluate.py {folder}, or train.py --resume {folder}", markup=False)
+    say(f"checkpoint: {checkpoint}")
+    say(f"next: python scripts/evaluate.py {folder}, or train.py --resume {folder}")
 
 
 if __name__ == "__main__":

@@ -194,6 +194,11 @@ def _made_folder(folder: Path) -> Iterator[None]:
                 path.rmdir()
 
 
+def say(text: str) -> None:
+    """Print a line: one, however long, and without a look for markup in it."""
+    CONSOLE.print(text, markup=False, soft_wrap=True)
+
+
 def percent(result: Result) -> str:
     """Success and its interval: "99.6% (97.8 to 99.9)"."""
     low, high = result.interval
@@ -248,6 +253,8 @@ class LiveTable:
         """Add a row."""
         self.results.append(result)
         table = results_table(self.title, self.results)
+        if not CONSOLE.is_terminal:
+            return
         if self.live is None:
             self.live = Live(table, console=CONSOLE)
             self.live.start()
@@ -256,3 +263,5 @@ class LiveTable:
     def __exit__(self, *error: object) -> None:
         if self.live is not None:
             self.live.stop()
+        elif self.results:
+            CONSOLE.print(results_table(self.title, self.results))

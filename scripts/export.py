@@ -16,7 +16,7 @@ import tyro
 
 from agents.checkpoints import find_checkpoint
 from rmt_rl.export import ActingStep, check_onnx, export_onnx
-from scripts.console import CONSOLE, check_output, read_arguments, run, set_threads
+from scripts.console import check_output, read_arguments, run, say, set_threads
 
 
 @dataclass(frozen=True)
@@ -43,10 +43,10 @@ def main(argv: Sequence[str]) -> None:
     check_output(out)
     file = export_onnx(model, out)
     step = ActingStep(model.policy)
-    CONSOLE.print(f"{file}: {', '.join(step.inputs)} -> {', '.join(step.outputs)}")
+    say(f"{file}: {', '.join(step.inputs)} -> {', '.join(step.outputs)}")
     if arguments.steps:
         worst = check_onnx(model, file, arguments.steps)
-        CONSOLE.print(f"acts as the agent over {arguments.steps:,} steps: they differ by at most {worst:.1e}")
+        say(f"acts as the agent over {arguments.steps:,} steps: they differ by at most {worst:.1e}")
 
 
 if __name__ == "__main__":

@@ -36,6 +36,7 @@ from scripts.console import (
     percent,
     read_arguments,
     run,
+    say,
     set_threads,
 )
 
@@ -100,15 +101,16 @@ def use_table(title: str, use: Use, who: str) -> Table:
 
 def verdict(use: Use) -> str:
     """How much hangs on the memory, in a sentence."""
+    handed_on = "use of what is handed on from segment to segment"
     if not use.is_above_chance:
         return (
-            "this agent is not above chance for sure, so no share of anything hangs on its memory: train it "
-            "longer, or measure more --episodes"
+            f"{handed_on}: cannot be told, as this agent is not above chance for sure: train it longer, or "
+            "measure more --episodes"
         )
     what = "success" if use.whole.has_success else "return"
     return (
-        f"use of what is handed on from segment to segment: {use.use:.2f} of the {what} above chance, of the "
-        f"past at all: {use.use_of_past:.2f} (0: none, 1: all of it hangs on the memory)"
+        f"{handed_on}: {use.use:.2f} of the {what} above chance, of the past at all: {use.use_of_past:.2f} "
+        "(0: none, 1: all of it hangs on the memory)"
     )
 
 
@@ -129,7 +131,7 @@ def main(argv: Sequence[str]) -> None:
     chance, who = chance_of(recipe, level, result.has_success)
     use = memory_use(model, recipe, level, episodes=arguments.episodes, seed=arguments.seed, chance=chance)
     CONSOLE.print(use_table(f"{recipe.core} on {where}", use, who))
-    CONSOLE.print(f"{verdict(use)}. Picture: {out}", markup=False)
+    say(f"{verdict(use)}. Picture: {out}")
 
 
 if __name__ == "__main__":

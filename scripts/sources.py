@@ -13,25 +13,32 @@ import gymnasium as gym
 from agents.environments import find_spec
 from agents.recipes import RECIPES, MiniGridRecipe, Recipe, get_recipe, recipe_for
 
-OWN_MODULES = ("envs", "envs.minigrid", "envs.gyms")
-"""Modules that register this project's ids."""
+OWN_MODULES = {
+    "RMT/popgym-": "envs.gyms",
+    "RMT/MemoryGym-": "envs.gyms",
+    "RMT/MiniGrid-": "envs.minigrid",
+    "RMT/": "envs",
+}
+"""Modules that register this project's ids, by their beginnings; the first that fits."""
 EXPECTED = f"the first argument must be a recipe ({', '.join(RECIPES)}) or an environment's id"
+
+
+def is_known_task(source: str) -> bool:
+    """Whether a word can be nothing else than a recipe or an environment's id, such as a folder."""
+    return source in RECIPES or ":" in with_module(source) or source in gym.registry
 
 
 def is_env_id(source: str) -> bool:
     """Whether a word is an environment's id: with a module in front, registered, or with a version."""
-    return source not in RECIPES and (
-        ":" in source or with_module(source) in gym.registry or bool(re.search(r"-v\d+$", source))
-    )
+    return source not in RECIPES and (is_known_task(source) or bool(re.search(r"-v\d+$", source)))
 
 
 def with_module(env_id: str) -> str:
     """The id with this project's module in front, if it is one of this project's and has none yet."""
-    if env_id.startswith("RMT/"):
-        for module in OWN_MODULES:
+    for prefix, module in OWN_MODULES.items():
+        if env_id.startswith(prefix):
             importlib.import_module(module)
-            if env_id in gym.registry:
-                return f"{module}:{env_id}"
+            return f"{module}:{env_id}"
     return env_id
 
 

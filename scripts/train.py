@@ -37,6 +37,7 @@ from scripts.console import (
     fail,
     read_arguments,
     run,
+    say,
     set_threads,
 )
 from scripts.sources import EXPECTED, read_source, short_name, take_option
@@ -138,14 +139,15 @@ def main(argv: Sequence[str]) -> None:
         report.close()
     curriculum = trained.curriculum
     if curriculum is not None and curriculum.solved_at is not None:
-        CONSOLE.print(f"every level is solved, the last one at step {curriculum.solved_at:,}")
+        say(f"every level is solved, the last one at step {curriculum.solved_at:,}")
     else:
-        CONSOLE.print(f"reached {describe_episodes(trained.model, curriculum)}")
-    CONSOLE.print(f"checkpoint: {trained.checkpoint}", markup=False)
+        reached = "the last episodes: " if curriculum is None else "reached "
+        say(f"{reached}{describe_episodes(trained.model, curriculum)}")
+    say(f"checkpoint: {trained.checkpoint}")
     if not trained.finished:
-        CONSOLE.print(f"stopped; go on with: python scripts/train.py --resume {folder}", markup=False)
+        say(f"stopped; go on with: python scripts/train.py --resume {folder}")
         raise SystemExit(INTERRUPTED)
-    CONSOLE.print(f"next: python scripts/evaluate.py {folder}", markup=False)
+    say(f"next: python scripts/evaluate.py {folder}")
 
 
 if __name__ == "__main__":

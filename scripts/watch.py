@@ -34,10 +34,10 @@ from agents.episodes import (
 )
 from agents.evaluation import default_levels
 from agents.levels import Level, format_level
-from agents.recipes import RECIPES, get_recipe
+from agents.recipes import get_recipe
 from agents.windows import check_display, show
-from scripts.console import CONSOLE, check_output, read_arguments, run, set_threads
-from scripts.sources import is_env_id, with_module
+from scripts.console import check_output, read_arguments, run, say, set_threads
+from scripts.sources import is_env_id, is_known_task, with_module
 
 
 @dataclass(frozen=True)
@@ -101,9 +101,7 @@ def frames_of_task(source: str, arguments: Arguments) -> tuple[Iterator[Frame], 
     frames = film_episodes(
         env, act, episodes=arguments.episodes, seed=arguments.seed, fps=arguments.fps, title=title
     )
-    CONSOLE.print(
-        f"no agent: {source} with {'the best' if arguments.best else 'random'} actions", markup=False
-    )
+    say(f"no agent: {source} with {'the best' if arguments.best else 'random'} actions")
     name = source.rpartition(":")[2].replace("/", "-")
     return frames, f"{title}{source}", Path("runs") / f"{name}.gif"
 
@@ -118,7 +116,7 @@ def main(argv: Sequence[str]) -> None:
         check_display()
     else:
         check_output(arguments.out)
-    if not is_env_id(source) and source not in RECIPES and (Path(source).exists() or "/" in source):
+    if not is_known_task(source) and (Path(source).exists() or "/" in source):
         frames, name, default_out = frames_of_agent(Path(source), arguments)
     else:
         frames, name, default_out = frames_of_task(source, arguments)
@@ -129,7 +127,7 @@ def main(argv: Sequence[str]) -> None:
     check_output(out)
     kept = film(frames, arguments.most_frames)
     save_gif(kept, out)
-    CONSOLE.print(f"{arguments.episodes} episodes of {name}: {out}, {len(kept)} frames", markup=False)
+    say(f"{arguments.episodes} episodes of {name}: {out}, {len(kept)} frames")
 
 
 if __name__ == "__main__":
