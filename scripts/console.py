@@ -5,12 +5,14 @@ from __future__ import annotations
 import errno
 import math
 import os
+import re
 import select
 import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stderr, suppress
+from io import StringIO
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn, Self, TypeVar
@@ -66,11 +68,34 @@ def _levels(
 def read_arguments(
     kind: type[Arguments], argv: Sequence[str], default: Arguments | None = None, prog: str | None = None
 ) -> Arguments:
-    """Arguments of a dataclass; its docstring is the description, those of the fields are the help."""
+    """Arguments of a dataclass; its docstring is the description, those of the fields are the help.
+
+    :raises SystemExit: with status 2 after a line that says which option is wrong, with 0 after the help
+    """
     options: dict[str, Any] = {} if default is None else {"default": default}
     read: Any = tyro.cli
-    arguments: Arguments = read(kind, args=list(argv), prog=prog, registry=REGISTRY, **options)
+    said = StringIO()
+    try:
+        with redirect_stderr(said):
+            arguments: Arguments = read(kind, args=list(argv), prog=prog, registry=REGISTRY, **options)
+    except SystemExit as ending:
+        if not ending.code:
+            raise
+        fail(in_one_line(said.getvalue()))
     return arguments
+
+
+def in_one_line(box: str) -> str:
+    """What tyro says in a box about wrong options: the first section of it, and options that look alike."""
+    lines = [line.strip("│ ") for line in box.splitlines() if not line.startswith(("╭", "╰"))]
+    text = " ".join(" ".join(lines).split())
+    sections = [section.strip() for section in re.split("[─-]{3,}", text)]
+    # The title stands in the border, or, where the output takes ASCII alone, in a section of its own.
+    first, *others = sections if box.startswith("╭") or len(sections) == 1 else sections[1:]
+    alike = re.findall(r"(?:Arguments similar to \S+|Perhaps you meant): (-[\w-]+)", text)
+    hints = [f"did you mean {', '.join(alike)}?"] if alike else []
+    hints += [section for section in others if section.startswith("Available")]
+    return "; ".join((first.rstrip("."), *hints, "--help tells all options"))
 
 
 def fail(error: BaseException | str) -> NoReturn:
@@ -101,7 +126,10 @@ def run(main: Callable[[Sequence[str]], None]) -> None:
         interrupted = True
         signal.default_int_handler(number, frame)
 
-    before = signal.signal(signal.SIGINT, interrupt)
+    # In the background of a shell the signal is ignored, and stays so.
+    before = signal.getsignal(signal.SIGINT)
+    if before is signal.default_int_handler:
+        signal.signal(signal.SIGINT, interrupt)
     try:
         try:
             main(sys.argv[1:])
