@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -128,7 +129,7 @@ def find_chance(recipe: Recipe, level: Level | None) -> float | None:
             told = None if level is None else float(np.mean([told(number) for number in numbers]))
     finally:
         env.close()
-    return float(told) if isinstance(told, int | float) else None
+    return float(told) if isinstance(told, Real) else None
 
 
 def at_random(env: VecEnv, seed: int) -> Predict:

@@ -266,7 +266,7 @@ RECIPES: dict[str, Recipe] = {
 def recipe_for(env_id: str) -> Recipe:
     """A recipe for any environment, with defaults that suit many; ``with_levels`` adds what levels it has."""
     kind = MiniGridRecipe if OWN_GRIDS in env_id else Recipe
-    return kind(env_id=env_id, n_envs=32, n_steps=128, sequence_length=128)
+    return kind(env_id=env_id, n_envs=16, n_steps=128, sequence_length=64, n_minibatches=8)
 
 
 def get_recipe(name: str) -> Recipe:

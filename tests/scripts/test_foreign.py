@@ -208,7 +208,7 @@ def test_short_names() -> None:
         ),
         (["CartPole-v1", *OWN, "--core-kwargs", "depth", "2"], "core OwnCore has no option 'depth'"),
         (["CartPole-v1", "--core-kwargs", "width", "wide"], "width must be an integer"),
-        (["CartPole-v1", "--n-minibatches", "4096"], "batch_size"),
+        (["CartPole-v1", "--n-minibatches", "2048"], "batch_size=1 (in steps) is not a multiple"),
         (["CartPole-v1", "--threads", "0"], "threads must be at least 1, got 0"),
         (["CartPole-v1", "--device", "gpu"], "device must be auto, cpu, cuda or cuda:N, got 'gpu'"),
         (["Blackjack-v1"], "observation space Tuple"),
