@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback
 
 from agents.levels import format_level
@@ -30,6 +32,28 @@ class EntropySchedule(BaseCallback):
         return True
 
 
+def describe_episodes(model: BaseAlgorithm, curriculum: CurriculumCallback | None) -> str:
+    """What came of the last episodes of a training, in a few words.
+
+    With a curriculum the level, and success at it; else the mean return of the last 100 episodes, and their
+    success if they tell of it.
+    """
+    words = []
+    tells = curriculum is None or curriculum.reports_success or not curriculum.recent
+    if curriculum is not None:
+        words.append(f"level {format_level(curriculum.levels[curriculum.stage])}")
+        if curriculum.draws_alike:
+            words = [f"{len(curriculum.levels)} levels alike"]
+        elif tells:
+            words.append(f"success {curriculum.success_rate:.2f}")
+    elif model.ep_success_buffer:
+        words.append(f"success {np.mean(model.ep_success_buffer):.2f}")
+    if curriculum is None or not tells:
+        returns = [episode["r"] for episode in model.ep_info_buffer or ()]
+        words.append(f"return {np.mean(returns):.2f}" if returns else "no episode has ended yet")
+    return ", ".join(words)
+
+
 class Reports(BaseCallback):
     """Tells the step and a few words after every rollout: for a training in another process.
 
@@ -44,11 +68,7 @@ class Reports(BaseCallback):
         self.tell = tell
 
     def _on_rollout_end(self) -> None:
-        words = ""
-        if self.curriculum is not None:
-            level = format_level(self.curriculum.levels[self.curriculum.stage])
-            words = f"level {level}, success {self.curriculum.success_rate:.2f}"
-        self.tell(self.num_timesteps, words)
+        self.tell(self.num_timesteps, describe_episodes(self.model, self.curriculum))
 
     def _on_step(self) -> bool:
         return True

@@ -10,8 +10,6 @@ A run's folder holds ``checkpoints/<steps>/`` with
 from __future__ import annotations
 
 import json
-import pickle
-import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from io import BytesIO
@@ -20,6 +18,7 @@ from typing import Any, TypeVar
 
 from stable_baselines3.common.vec_env import VecEnv
 
+from agents.cores import find_core
 from agents.recipes import Recipe, recipe_from_json, recipe_to_json
 from rmt_rl import MemoryPPO
 from rmt_rl.resuming import checkpoints
@@ -39,7 +38,7 @@ class Checkpoint:
     recipe: Recipe
     steps: int
     curriculum: dict[str, Any]
-    """what ``CurriculumCallback.load_state_dict`` takes"""
+    """what ``CurriculumCallback.load_state_dict`` takes; empty if there are no levels"""
 
     @property
     def run(self) -> Path:
@@ -50,17 +49,17 @@ class Checkpoint:
         """Load the model.
 
         :param env: environments to go on training in
-        :raises ValueError: if the file is damaged, or holds something else than such a model
+        :raises ValueError: if the file is damaged, or holds something else than such a model; if the recipe's
+            core is of a module that is not to be found here
         """
+        find_core(self.recipe.core)  # the file refers to it, and would only say that a module is missing
         file = self.path / MODEL
         try:
             model: MemoryPPO = MemoryPPO.load(file, env=env, device=device)
-        # What SB3 and torch raise for a foreign or damaged file, depending on where they stumble.
-        except (
-            AttributeError, AssertionError, EOFError, ImportError, KeyError, RuntimeError, TypeError,
-            ValueError, pickle.UnpicklingError, zipfile.BadZipFile,
-        ) as error:  # fmt: skip
-            raise ValueError(f"{file} is damaged, or no model of MemoryPPO: {error}") from error
+        except ValueError as error:
+            # It names the file already.
+            reason = str(error).removeprefix(f"{file} cannot be loaded: ")
+            raise ValueError(f"{file} is damaged, or no model of MemoryPPO: {reason}") from error
         return model
 
 

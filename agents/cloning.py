@@ -14,6 +14,7 @@ import torch as th
 from stable_baselines3.common.vec_env import VecEnv
 from torch import nn
 
+from agents.environments import masks_of
 from rmt_rl import MemoryActorCriticPolicy, MemoryPPO, MemoryState
 from rmt_rl.policies import Observation
 from rmt_rl.states import SequenceBatch
@@ -31,6 +32,8 @@ class Demonstration(NamedTuple):
     """(N, T, ...)"""
     episode_starts: np.ndarray[Any, Any]
     """(N, T) bool"""
+    action_masks: np.ndarray[Any, Any] | None = None
+    """(N, T, A) bool, what was allowed, of environments with action masks"""
 
 
 def find_expert(env: VecEnv) -> Expert:
@@ -70,18 +73,28 @@ def record(env: VecEnv, expert: Expert, steps: int, length: int) -> list[Demonst
     :param length: T, steps of a demonstration; the next one goes on where it ends
     """
     demonstrations = []
+    masks = masks_of(env)
     seen: Any = env.reset()
     starts = np.ones(env.num_envs, dtype=bool)
     for _ in range(-(-steps // length)):
         observations, actions, begins = [], [], []
+        allowed: list[np.ndarray[Any, Any]] = []
         for _ in range(length):
+            allowed += masks().values()
             action = expert(seen, starts)
             observations.append(seen)
             actions.append(action)
             begins.append(starts)
             seen, _, dones, _ = env.step(action)
             starts = np.asarray(dones, dtype=bool)
-        demonstrations.append(Demonstration(_stack(observations), np.stack(actions, 1), np.stack(begins, 1)))
+        demonstrations.append(
+            Demonstration(
+                _stack(observations),
+                np.stack(actions, 1),
+                np.stack(begins, 1),
+                np.stack(allowed, 1) if allowed else None,
+            )
+        )
     return demonstrations
 
 
@@ -132,7 +145,7 @@ def _loss(
     policy: MemoryActorCriticPolicy, demonstration: Demonstration, state: MemoryState | None
 ) -> th.Tensor:
     """Mean of -log p(action), with gradient."""
-    observations, actions, starts = demonstration
+    observations, actions, starts, allowed = demonstration
     flat: Any = (
         {key: part.reshape(-1, *part.shape[2:]) for key, part in observations.items()}
         if isinstance(observations, dict)
@@ -140,7 +153,8 @@ def _loss(
     )
     states = policy.initial_states(len(starts)) if state is None else state.states
     obs, _ = policy.obs_to_tensor(flat)
-    batch = SequenceBatch(obs, states, th.from_numpy(starts).to(policy.device))
+    masks = None if allowed is None else th.from_numpy(allowed).flatten(0, 1).to(policy.device)
+    batch = SequenceBatch(obs, states, th.from_numpy(starts).to(policy.device), masks)
     right = th.from_numpy(actions.reshape(-1, *actions.shape[2:])).to(policy.device)
     policy.set_training_mode(True)
     _, log_prob, _ = policy.evaluate_actions(batch, right)

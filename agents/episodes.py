@@ -14,11 +14,13 @@ import gymnasium as gym
 import numpy as np
 from PIL import Image
 
-from agents.environments import EVALUATION_SEED, find_spec
+from agents.actions import random_actions
+from agents.environments import EVALUATION_SEED, find_spec, naming_bad_arguments
 from agents.levels import Level, format_level
 from agents.pictures import BAD, GOOD, INK, compose, look
 from agents.recipes import Recipe
 from rmt_rl import MemoryPPO
+from rmt_rl.masking import METHOD, get_action_masks, is_masking_supported
 
 AnyEnv = gym.Env[Any, Any]
 Act = Callable[[Any, bool], Any]
@@ -77,7 +79,7 @@ class Reel:
 def play_frames(
     recipe: Recipe,
     model: MemoryPPO | None,
-    level: Level,
+    level: Level | None,
     *,
     episodes: int = 3,
     seed: int = EVALUATION_SEED,
@@ -87,16 +89,17 @@ def play_frames(
     """Play episodes of a recipe's task at a level; see ``film_episodes``.
 
     :param model: the agent; None acts at random
+    :param level: None for an environment without levels
     :param seed: of the environment; by default one that no training plays
     :param deterministic: take the likeliest action, or draw one
     :param fps: pictures per second
     :raises ValueError: if the environment has no such level
     """
     env = open_env(recipe.env_id, **recipe.make_env_kwargs())
-    env.get_wrapper_attr("set_levels")([level])
-    act = act_at_random(env, seed) if model is None else act_by(model, deterministic)
+    set_level(env, level)
+    act = act_at_random(env, seed) if model is None else act_by(env, model, deterministic)
     segment = None if model is None else getattr(model.policy.core, "segment_length", None)
-    title = f"level {format_level(level)}, "
+    title = "" if level is None else f"level {format_level(level)}, "
     return film_episodes(env, act, episodes=episodes, seed=seed, fps=fps, title=title, segment_length=segment)
 
 
@@ -109,29 +112,56 @@ def open_env(env_id: str, **kwargs: Any) -> AnyEnv:
     with warnings.catch_warnings():
         # Gymnasium warns of an environment that lists no such mode; then it renders nothing.
         warnings.filterwarnings("ignore", "(?s).*not in the possible render_modes", UserWarning)
-        try:
-            return gym.make(env_id, render_mode="rgb_array", disable_env_checker=True, **kwargs)
-        except TypeError:
-            # It takes no render mode; a TypeError of another cause comes again.
-            return gym.make(env_id, disable_env_checker=True, **kwargs)
+        with naming_bad_arguments(env_id, kwargs):
+            try:
+                return gym.make(env_id, render_mode="rgb_array", disable_env_checker=True, **kwargs)
+            except TypeError:
+                # It takes no render mode; a TypeError of another cause comes again.
+                return gym.make(env_id, disable_env_checker=True, **kwargs)
 
 
-def act_by(model: MemoryPPO, deterministic: bool = True) -> Act:
-    """An agent, which remembers from call to call."""
+def set_level(env: AnyEnv, level: Level | None) -> None:
+    """Play every later episode at a level; None leaves the environment as it is.
+
+    :raises ValueError: if it has no levels, or not this one
+    """
+    if level is None:
+        return
+    try:
+        set_levels = env.get_wrapper_attr("set_levels")
+    except AttributeError:
+        name = "the environment" if env.spec is None else env.spec.id
+        raise ValueError(f"{name} has no levels: leave --level out") from None
+    try:
+        set_levels([level])
+    except (LookupError, TypeError) as error:
+        raise ValueError(f"the environment has no level {format_level(level)}: {error}") from error
+
+
+def act_by(env: AnyEnv, model: MemoryPPO, deterministic: bool = True) -> Act:
+    """An agent, which remembers from call to call. It goes by action masks where the environment has some."""
     state = None
+    masked = has_masks(env)
 
     def act(observation: Any, first: bool) -> Any:
         nonlocal state
-        action, state = model.predict(observation, state, np.array([first]), deterministic)
+        masks = get_action_masks(env) if masked else None
+        action, state = model.predict(observation, state, np.array([first]), deterministic, masks)
         return action
 
     return act
 
 
 def act_at_random(env: AnyEnv, seed: int) -> Act:
-    """Random actions."""
-    env.action_space.seed(seed)
-    return lambda observation, first: env.action_space.sample()
+    """Random actions, of those that the environment allows."""
+    draw = random_actions(env.action_space, seed)
+    masked = has_masks(env)
+    return lambda observation, first: draw(get_action_masks(env) if masked else None)
+
+
+def has_masks(env: AnyEnv) -> bool:
+    """Whether the environment says which actions it allows."""
+    return is_masking_supported(env) and callable(env.get_wrapper_attr(METHOD))
 
 
 def act_best(env: AnyEnv) -> Act:
@@ -161,7 +191,20 @@ def film_episodes(
 
     :param title: in front of the number of the step, below the picture
     :param segment_length: to say in which segment a step is
+    :raises ValueError: for fewer than 1 episode, a seed below 0, or a frame rate of 0 or less
     """
+    if episodes < 1:
+        raise ValueError(f"episodes must be at least 1, got {episodes}")
+    if not fps > 0:
+        raise ValueError(f"fps must be above 0, got {fps}")
+    if seed < 0:
+        raise ValueError(f"seed must be at least 0, got {seed}")
+    return _film(env, act, episodes, seed, fps, title, segment_length)
+
+
+def _film(
+    env: AnyEnv, act: Act, episodes: int, seed: int, fps: float, title: str, segment_length: int | None
+) -> Iterator[Frame]:
     try:
         for episode in range(episodes):
             observation, _ = env.reset(seed=seed if episode == 0 else None)

@@ -1,25 +1,37 @@
-"""How often an agent succeeds, over episodes that it was not trained on, and how sure that is."""
+"""How often an agent succeeds, and its return, over episodes that it was not trained on; with intervals."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from statistics import NormalDist
-from typing import Any
+from dataclasses import dataclass, field
+from statistics import NormalDist, stdev
+from typing import Any, Protocol
 
 import numpy as np
 from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper
 
-from agents.environments import EVALUATION_SEED, make_env, set_levels
+from agents.environments import EVALUATION_SEED, make_env, masks_of, set_levels
 from agents.levels import Level
 from agents.recipes import Recipe
 from rmt_rl import MemoryPPO, MemoryState
 
-Predict = Callable[
-    [Any, MemoryState | None, np.ndarray[Any, Any] | None, bool], tuple[np.ndarray[Any, Any], MemoryState]
-]
-"""As SB3's ``predict``: observations, memory, episode starts, deterministic -> actions, memory."""
+
+class Predict(Protocol):
+    """As SB3's ``predict``: from observations, memory and episode starts to actions and memory."""
+
+    def __call__(
+        self,
+        observations: Any,
+        state: MemoryState | None,
+        starts: np.ndarray[Any, Any] | None,
+        deterministic: bool,
+        /,
+        *,
+        action_masks: np.ndarray[Any, Any] | None = None,
+    ) -> tuple[np.ndarray[Any, Any], MemoryState | None]:
+        """``action_masks`` are given for environments that have them."""
+
 
 MOST_ENVS = 128
 """environments side by side"""
@@ -51,27 +63,55 @@ def wilson_interval(successes: int, episodes: int, confidence: float = 0.95) -> 
 class Result:
     """Outcome of the episodes at one level."""
 
-    level: Level
+    level: Level | None
+    """None for an environment without levels"""
     episodes: int
-    successes: int
+    successes: int | None
+    """None if no episode told whether it succeeded (``info["is_success"]``)"""
     mean_return: float
     mean_length: float
+    return_deviation: float = field(default=math.nan, compare=False)
+    """standard deviation of the returns; NaN for a single one"""
+
+    @property
+    def has_success(self) -> bool:
+        """Whether the environment tells of success."""
+        return self.successes is not None
 
     @property
     def success(self) -> float:
-        """Share of the episodes."""
-        return self.successes / self.episodes
+        """Share of the episodes.
+
+        :raises ValueError: if no episode told
+        """
+        return self._told() / self.episodes
 
     @property
     def interval(self) -> tuple[float, float]:
         """Wilson's 95% interval for it."""
-        return wilson_interval(self.successes, self.episodes)
+        return wilson_interval(self._told(), self.episodes)
+
+    @property
+    def return_interval(self) -> tuple[float, float]:
+        """The 95% interval of the mean return by the normal distribution; NaN for a single episode."""
+        margin = NormalDist().inv_cdf(0.975) * self.return_deviation / math.sqrt(self.episodes)
+        return self.mean_return - margin, self.mean_return + margin
+
+    @property
+    def score(self) -> float:
+        """Success where the environment tells of it, else the mean return."""
+        return self.success if self.has_success else self.mean_return
+
+    def _told(self) -> int:
+        if self.successes is None:
+            raise ValueError("these episodes do not tell whether they succeeded: there is only their return")
+        return self.successes
 
 
 def evaluate(
     model: MemoryPPO,
     recipe: Recipe,
-    levels: Sequence[Level] = (),
+    levels: Sequence[Level | None] = (),
     *,
     episodes: int = 256,
     seed: int = EVALUATION_SEED,
@@ -86,12 +126,14 @@ def evaluate(
     :param deterministic: take the likeliest action, or draw one
     :param on_level: called with each level's result
     :return: one result per level
-    :raises ValueError: if there is no such level
+    :raises ValueError: if there is no such level; nothing has been played then
     """
     if episodes < 1:
         raise ValueError(f"episodes must be at least 1, got {episodes}")
     results = []
-    for level in levels or default_levels(recipe):
+    levels = levels or default_levels(recipe)
+    check_levels(recipe, levels)
+    for level in levels:
         env = make_env(recipe, min(episodes, MOST_ENVS), seed)
         try:
             set_levels(env, [level])
@@ -103,45 +145,73 @@ def evaluate(
     return results
 
 
-def default_levels(recipe: Recipe) -> tuple[Level, ...]:
-    """The hardest level of the curriculum, and those that the recipe names for evaluation."""
-    return tuple(dict.fromkeys((recipe.levels[-1], *recipe.evaluation_levels)))
+def default_levels(recipe: Recipe) -> tuple[Level | None, ...]:
+    """The hardest level of the curriculum, and those that the recipe names for evaluation.
+
+    A single None if there are no levels.
+    """
+    return tuple(dict.fromkeys((*recipe.levels[-1:], *recipe.evaluation_levels))) or (None,)
+
+
+def check_levels(recipe: Recipe, levels: Sequence[Level | None]) -> None:
+    """Raise ValueError unless the recipe's environment has these levels."""
+    env = make_env(recipe, 1, 0)
+    try:
+        for level in levels:
+            set_levels(env, [level])
+    finally:
+        env.close()
 
 
 def play(
     model: MemoryPPO,
     env: VecEnv,
-    level: Level,
+    level: Level | None,
     episodes: int,
     deterministic: bool = True,
     predict: Predict | None = None,
+    streams: bool | None = None,
 ) -> Result:
     """Play the first episodes of every environment, as many as its share, and count.
 
-    Each environment has a share of its own, so that short episodes do not crowd out long ones.
+    Each environment has a share of its own, so that short episodes do not crowd out long ones. Where the
+    environments have action masks, actions are chosen by them.
 
     :param predict: in place of the model's; it is called at every step
+    :param streams: whether steps whose actions have no effect go through the memory in blocks; None for yes,
+        unless there is a ``predict``
     """
-    streams = predict is None
-    predict = predict or model.predict
+    streams = predict is None if streams is None else streams
+    act: Predict = model.predict if predict is None else predict
+    masks = masks_of(env)
     share = np.full(env.num_envs, episodes // env.num_envs)
     share[: episodes % env.num_envs] += 1
-    successes, returns, lengths = 0, 0.0, 0
+    successes: list[bool] = []
+    returns: list[float] = []
+    lengths = 0
     observations: Any = env.reset()
     starts = np.ones(env.num_envs, dtype=bool)
     state: MemoryState | None = None
     while share.any():
         if streams:
             observations, starts, state = stream(model, env, observations, starts, state)
-        actions, state = predict(observations, state, starts, deterministic)
+        actions, state = act(observations, state, starts, deterministic, **masks())
         observations, _, dones, infos = env.step(actions)
         starts = np.asarray(dones, dtype=bool)
         for row in np.flatnonzero(starts & (share > 0)):
             share[row] -= 1
-            successes += bool(infos[row]["is_success"])
-            returns += float(infos[row]["episode"]["r"])
+            if "is_success" in infos[row]:
+                successes.append(bool(infos[row]["is_success"]))
+            returns.append(float(infos[row]["episode"]["r"]))
             lengths += int(infos[row]["episode"]["l"])
-    return Result(level, episodes, successes, returns / episodes, lengths / episodes)
+    return Result(
+        level,
+        episodes,
+        sum(successes) if successes else None,
+        sum(returns) / episodes,
+        lengths / episodes,
+        stdev(returns) if episodes > 1 else math.nan,
+    )
 
 
 def stream(

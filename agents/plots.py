@@ -10,9 +10,16 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from agents.levels import Level, format_level
+from rmt_rl.cores import TransformerXL
 from rmt_rl.recording import PARTS, Recording
 
 COLOURS = ("#1f6f8b", "#c8553d", "#6a994e", "#7b5ea7", "#8d6b48", "#4a4e69")
+PART_LABELS = {
+    "memory": "to the memory",
+    "cache": "to steps before\nthe segment",
+    "segment": "to the segment's\nown steps",
+}
+XL_LABELS = {"cache": "to earlier steps", "segment": "to the step itself"}
 STEPS, STAGE, SUCCESS = "time/total_timesteps", "curriculum/stage", "curriculum/success_rate"
 
 Logs = Sequence[Mapping[str, float]]
@@ -72,29 +79,39 @@ def plot_memory(recording: Recording, title: str, path: Path) -> None:
     norms and changes alone, ``xl`` attention alone.
 
     :param path: file to write, PNG or whatever its ending says
+    :raises ValueError: if nothing was recorded
     """
     layers = list(recording.attention()[:, :, 0]) if recording.has_attention else []
-    moves = []  # (steps, what), and what to call it
+    moves = []  # (steps, memories), and what to call it
     if recording.has_memory:
         moves = [(recording.memory_norm()[:, 0], "norm"), (recording.memory_change()[:, 0], "change")]
     count = len(layers) + len(moves)
-    figure = Figure(figsize=(8.0, 2.0 * count), dpi=120, layout="constrained")
+    if not count:
+        raise ValueError("nothing was recorded of this core, so there is nothing to draw")
+    figure = Figure(figsize=(9.0, 0.8 + 2.0 * count), dpi=120, layout="constrained")
     axes = np.atleast_1d(figure.subplots(count, 1, sharex=True))
+    labels = XL_LABELS if isinstance(recording.core, TransformerXL) else PART_LABELS
     for number, (plot, shares) in enumerate(zip(axes, layers, strict=False), 1):  # (steps, heads, parts)
-        for part, name, colour in zip(range(len(PARTS)), PARTS, COLOURS, strict=False):
-            of_heads, steps = shares[:, :, part], np.arange(len(shares))
+        for name in recording.parts:
+            part = PARTS.index(name)
+            of_heads, steps, colour = shares[:, :, part], np.arange(len(shares)), COLOURS[part]
             plot.fill_between(steps, of_heads.min(1), of_heads.max(1), color=colour, alpha=0.2, linewidth=0)
-            plot.plot(steps, of_heads.mean(1), color=colour, label=name, linewidth=1.5)
+            plot.plot(steps, of_heads.mean(1), color=colour, label=labels[name], linewidth=1.5)
         plot.set(ylim=(-0.02, 1.02), ylabel=f"attention, layer {number}")
+    explained = []
     if layers:
-        axes[0].legend(loc="upper right", ncols=len(PARTS), frameon=False)
+        # Beside the curves: on them it would hide what they show.
+        axes[0].legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0, frameon=False)
+        explained.append("attention: mean of the heads, the band is their range")
     for plot, (values, label) in zip(axes[len(layers) :], moves, strict=True):
-        plot.plot(values, color=COLOURS[0], alpha=0.6, linewidth=1.2)
+        plot.plot(values, color=COLOURS[3], alpha=0.6, linewidth=1.2, clip_on=False)
         plot.set(ylabel=f"memory: {label}", ylim=(0.0, None))
-    axes[-1].set(xlabel="step of the episode")
-    axes[0].set_title(title, loc="left")
+    if moves and moves[0][0].shape[-1] > 1:
+        explained.append("memory: a line for each of its parts")
     for plot in axes:
         plot.spines[["top", "right"]].set_visible(False)
         plot.grid(axis="y", alpha=0.2)
+    axes[-1].set(xlabel="step of the episode")
+    figure.suptitle("\n".join((title, *explained)), x=0.01, ha="left", fontsize="medium")
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path)

@@ -16,6 +16,7 @@ from rich.progress import (
 )
 from stable_baselines3.common.callbacks import BaseCallback
 
+from agents.callbacks import describe_episodes
 from agents.levels import format_level
 from rmt_rl import MemoryPPO
 from rmt_rl.callbacks import CurriculumCallback
@@ -27,21 +28,24 @@ class ProgressReport(BaseCallback):
     """A bar on a terminal; elsewhere (a file, a pipe) a line four times a minute. Tells of each level solved.
 
     :param console: where it goes
+    :param headline: what to print once the training begins, when all options have been found to be right
     """
 
     model: MemoryPPO
     curriculum: CurriculumCallback | None = None
     """set by ``train``"""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, headline: str = "") -> None:
         super().__init__()
-        self.console = console
+        self.console, self.headline = console, headline
         self.bar: Progress | None = None
         self.task: Any = None
         self.told = 0
         """changes of level that have been told"""
 
     def _on_training_start(self) -> None:
+        if self.headline:
+            self.console.print(self.headline, soft_wrap=True)
         self.began = self.last_line = time.monotonic()
         self.begin_steps = self.num_timesteps
         self.told = len(self.curriculum.history) if self.curriculum else 0
@@ -81,13 +85,9 @@ class ProgressReport(BaseCallback):
             self.bar.stop()
 
     def describe(self) -> str:
-        """Level, success at it and speed in a few words."""
+        """Level and success, or return, and speed in a few words."""
         rate = (self.num_timesteps - self.begin_steps) / max(time.monotonic() - self.began, 1e-9)
-        speed = f"{rate:,.0f} steps/s"
-        if self.curriculum is None:
-            return speed
-        level = format_level(self.curriculum.levels[self.curriculum.stage])
-        return f"level {level}, success {self.curriculum.success_rate:.2f}, {speed}"
+        return f"{describe_episodes(self.model, self.curriculum)}, {rate:,.0f} steps/s"
 
     def _tell_levels(self) -> None:
         if self.curriculum is None:

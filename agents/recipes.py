@@ -7,13 +7,12 @@ one of it, and ``scripts/train.py`` takes each field as an option.
 from __future__ import annotations
 
 import dataclasses
-import inspect
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
+from agents.cores import core_options, find_core
 from agents.levels import Level, level_from_json
-from rmt_rl import CORES
 from rmt_rl.features import IdEmbeddingExtractor
 
 Value = int | float | bool | str
@@ -30,6 +29,9 @@ CORE_DEFAULTS: dict[str, dict[str, Value]] = {
 }
 """Sizes at which the cores are alike in cost, for every recipe; ``core_kwargs`` go over them."""
 
+OWN_GRIDS = "RMT/MiniGrid-"
+"""How the ids of this project's MiniGrid tasks begin, which have ``view_size`` and ``max_steps``."""
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -37,15 +39,16 @@ class Recipe:
 
     env_id: str
     """environment, with the module that registers it in front"""
-    levels: tuple[Level, ...]
-    """curriculum: difficulties, easiest first; the next one comes once the present one is solved"""
+    levels: tuple[Level, ...] = ()
+    """curriculum: difficulties, easiest first; the next one comes once the present one is solved. Empty for
+    an environment without ``set_levels``"""
     evaluation_levels: tuple[Level, ...] = ()
     """difficulties beyond the last of the curriculum to measure success at"""
     env_kwargs: dict[str, Value] = field(default_factory=dict)
     """further arguments of the environment"""
 
     core: str = "rmt"
-    """memory core"""
+    """memory core: a name, or module:Class for a subclass of MemoryCore of your own"""
     segment_length: int = 16
     """steps of a segment, for cores that have segments"""
     memory_noise: float = 0.0
@@ -108,8 +111,6 @@ class Recipe:
     """of the weights, the actions and the environments"""
 
     def __post_init__(self) -> None:
-        if not self.levels:
-            raise ValueError("levels must hold at least one difficulty, got none")
         if self.seed < 0:
             raise ValueError(f"seed must be at least 0, got {self.seed}")
         for name in ("total_steps", "n_envs", "n_steps", "n_minibatches"):
@@ -133,16 +134,19 @@ class Recipe:
     def make_core_kwargs(self) -> dict[str, Any]:
         """Options of the core: this project's defaults for it, with the recipe's own over them."""
         defaults = dict(CORE_DEFAULTS.get(self.core, {}))
-        known = inspect.signature(CORES[self.core]).parameters if self.core in CORES else {}
+        known = core_options(self.core)
         settings: dict[str, Value] = dict(segment_length=self.segment_length, memory_noise=self.memory_noise)
         return (
             defaults | {name: value for name, value in settings.items() if name in known} | self.core_kwargs
         )
 
     def make_policy_kwargs(self) -> dict[str, Any]:
-        """Arguments of the policy."""
+        """Arguments of the policy.
+
+        :raises ValueError: if the core is one of ``module:Class`` and cannot be found
+        """
         return dict(
-            core=self.core,
+            core=find_core(self.core),
             core_kwargs=self.make_core_kwargs(),
             share_memory=self.share_memory,
             critic_shapes_memory=self.critic_shapes_memory,
@@ -257,6 +261,12 @@ RECIPES: dict[str, Recipe] = {
     "minigrid-memory-s17random": _minigrid("S7", "S9", "S11", "S13", "S17Random"),
 }
 """By name, as ``scripts/train.py`` takes them."""
+
+
+def recipe_for(env_id: str) -> Recipe:
+    """A recipe for any environment, with defaults that suit many; ``with_levels`` adds what levels it has."""
+    kind = MiniGridRecipe if OWN_GRIDS in env_id else Recipe
+    return kind(env_id=env_id, n_envs=16, n_steps=128, sequence_length=64, n_minibatches=8)
 
 
 def get_recipe(name: str) -> Recipe:

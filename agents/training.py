@@ -11,14 +11,16 @@ from typing import Any
 from gymnasium import spaces
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import Logger, make_output_format
+from stable_baselines3.common.preprocessing import is_image_space
 from stable_baselines3.common.vec_env import VecEnv
 
 from agents.callbacks import EntropySchedule
-from agents.checkpoints import FOLDER, Checkpoint, extra_files
+from agents.checkpoints import FOLDER, Checkpoint, checkpoints_of, extra_files
 from agents.environments import make_env, training_seed
 from agents.recipes import Recipe
 from rmt_rl import MemoryPPO
 from rmt_rl.callbacks import CurriculumCallback
+from rmt_rl.features import IdEmbeddingExtractor
 from rmt_rl.health import Health
 from rmt_rl.resuming.checkpoints import ExactCheckpoint
 from rmt_rl.resuming.locks import FolderLock
@@ -26,6 +28,8 @@ from rmt_rl.schedules import HoldThenLinear
 
 LOGS = "logs"
 STEPS = "time/total_timesteps"
+SMALLEST_PICTURE = 36
+"""pixels: the smallest side that the three convolutions of SB3's NatureCNN leave anything of"""
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,8 @@ class Trained:
     """What a training leaves behind."""
 
     model: MemoryPPO
-    curriculum: CurriculumCallback
+    curriculum: CurriculumCallback | None
+    """None if the recipe has no levels"""
     checkpoint: Path
     finished: bool
     """false if it was interrupted"""
@@ -42,38 +47,71 @@ class Trained:
 def build_model(recipe: Recipe, env: VecEnv, device: str = "auto") -> MemoryPPO:
     """A model that has learnt nothing yet.
 
-    :raises ValueError: if an option of the recipe is out of range, or some do not fit each other
+    :raises ValueError: if an option of the recipe is out of range or of another type, some do not fit each
+        other, or the environments have a space that no policy takes
     """
     rate: Any = recipe.learning_rate
     if recipe.final_learning_rate != rate:
         rate = HoldThenLinear(recipe.learning_rate, recipe.final_learning_rate, recipe.hold)
-    return MemoryPPO(
-        "MultiInputPolicy" if isinstance(env.observation_space, spaces.Dict) else "MlpPolicy",
-        env,
-        learning_rate=rate,
-        n_steps=recipe.n_steps,
-        batch_size=recipe.batch_size,
-        sequence_length=recipe.sequence_length,
-        n_epochs=recipe.n_epochs,
-        gamma=recipe.gamma,
-        gae_lambda=recipe.gae_lambda,
-        clip_range=recipe.clip_range,
-        ent_coef=recipe.ent_coef,
-        vf_coef=recipe.vf_coef,
-        max_grad_norm=recipe.max_grad_norm,
-        target_kl=recipe.target_kl,
-        normalize_advantage=recipe.normalize_advantage,
-        policy_kwargs=recipe.make_policy_kwargs(),
-        seed=recipe.seed,
-        device=device,
-    )
+    policy, policy_kwargs = choose_policy(env.observation_space)
+    policy_kwargs |= recipe.make_policy_kwargs()
+    try:
+        return MemoryPPO(
+            policy,
+            env,
+            learning_rate=rate,
+            n_steps=recipe.n_steps,
+            batch_size=recipe.batch_size,
+            sequence_length=recipe.sequence_length,
+            n_epochs=recipe.n_epochs,
+            gamma=recipe.gamma,
+            gae_lambda=recipe.gae_lambda,
+            clip_range=recipe.clip_range,
+            ent_coef=recipe.ent_coef,
+            vf_coef=recipe.vf_coef,
+            max_grad_norm=recipe.max_grad_norm,
+            target_kl=recipe.target_kl,
+            normalize_advantage=recipe.normalize_advantage,
+            policy_kwargs=policy_kwargs,
+            seed=recipe.seed,
+            device=device,
+        )
+    # What SB3, torch and constructors of cores raise for options that will not do.
+    except (AssertionError, NotImplementedError, RuntimeError, TypeError) as error:
+        reason = str(error) or type(error).__name__
+        raise ValueError(f"the model cannot be built by these options: {reason}") from error
 
 
-def build_curriculum(recipe: Recipe, saved: dict[str, Any] | None = None) -> CurriculumCallback:
-    """The recipe's curriculum, at its beginning or where ``saved`` was taken.
+def choose_policy(space: spaces.Space[Any]) -> tuple[str, dict[str, Any]]:
+    """The policy for an observation space, and what its arguments should be beside the recipe's.
+
+    Arrays (height, width, channels) of integers too small for SB3's network for pictures are taken for grids
+    of ids, which want embeddings.
+    """
+    parts = list(space.values()) if isinstance(space, spaces.Dict) else [space]
+    pictures = [part for part in parts if is_image_space(part)]
+    options: dict[str, Any] = {}
+    # The channels are the smallest of the three dimensions, wherever they stand: sides come after them.
+    if pictures and all(sorted(part.shape or ())[1] < SMALLEST_PICTURE for part in pictures):
+        options = dict(
+            features_extractor_class=IdEmbeddingExtractor,
+            features_extractor_kwargs=dict(max_ids=256),
+            normalize_images=False,
+        )
+    if isinstance(space, spaces.Dict):
+        return "MultiInputPolicy", options
+    return ("CnnPolicy" if pictures and not options else "MlpPolicy"), options
+
+
+def build_curriculum(recipe: Recipe, saved: dict[str, Any] | None = None) -> CurriculumCallback | None:
+    """The recipe's curriculum, at its beginning or where ``saved`` was taken; None without levels.
 
     :raises ValueError: if ``saved`` is another curriculum's
     """
+    if not recipe.levels:
+        if saved:
+            raise ValueError("the recipe has no levels, the saved curriculum has")
+        return None
     curriculum = CurriculumCallback(
         recipe.levels,
         recipe.threshold,
@@ -87,6 +125,11 @@ def build_curriculum(recipe: Recipe, saved: dict[str, Any] | None = None) -> Cur
         except (KeyError, TypeError) as error:
             raise ValueError(f"the state of the curriculum is not whole: {error!r}") from error
     return curriculum
+
+
+def curriculum_state(curriculum: CurriculumCallback | None) -> dict[str, Any]:
+    """What a checkpoint keeps of a curriculum: nothing of none."""
+    return {} if curriculum is None else curriculum.state_dict()
 
 
 def train(
@@ -124,7 +167,7 @@ def train(
         env.seed(seed)  # the model has just seeded them with seeds that other trainings share
 
         def extra() -> dict[str, bytes]:
-            return extra_files(model.num_timesteps, recipe, curriculum.state_dict())
+            return extra_files(model.num_timesteps, recipe, curriculum_state(curriculum))
 
         checkpoint = ExactCheckpoint(
             run / FOLDER,
@@ -135,21 +178,32 @@ def train(
         )
         with FolderLock(run):
             model.set_logger(make_logger(run / LOGS, steps, tensorboard))
-            finished = _learn(model, recipe, [curriculum, checkpoint, Health(), *callbacks])
+            finished = _learn(model, recipe, curriculum, [checkpoint, Health(), *callbacks])
         assert checkpoint.path is not None
         return Trained(model, curriculum, checkpoint.path, finished)
+    except OSError as error:
+        if kept := checkpoints_of(run):
+            error.add_note(f"the last checkpoint is whole: {kept[-1]}")
+        raise
     finally:
         env.close()
 
 
-def _learn(model: MemoryPPO, recipe: Recipe, callbacks: list[BaseCallback]) -> bool:
+def _learn(
+    model: MemoryPPO,
+    recipe: Recipe,
+    curriculum: CurriculumCallback | None,
+    callbacks: list[BaseCallback],
+) -> bool:
     """Whether it came to its end."""
+    for callback in callbacks:
+        if hasattr(callback, "curriculum"):
+            callback.curriculum = curriculum
+    if curriculum is not None:
+        callbacks.insert(0, curriculum)
     if recipe.final_ent_coef is not None:
         schedule = HoldThenLinear(recipe.ent_coef, recipe.final_ent_coef, recipe.hold)
         callbacks.append(EntropySchedule(schedule))
-    for callback in callbacks:
-        if hasattr(callback, "curriculum"):
-            callback.curriculum = callbacks[0]
     finished = True
     try:
         # When it is taken up again, too: the checkpoint brings the steps that are done.

@@ -69,7 +69,8 @@ def _all() -> Iterable[TaskInfo]:
     for name, row in CATALOGUE.items():
         needs = next((needs for gym, needs in NEEDS.items() if gym in name), None)
         if needs is not None:  # MiniGrid's are above
+            about = f"{row.about}; {row.note}" if row.note else row.about
             yield TaskInfo(
-                f"envs.gyms:{name}", row.kind, row.note, row.metric, row.chance, row.ceiling, row.oracle,
+                f"envs.gyms:{name}", row.kind, about, row.metric, row.chance, row.ceiling, row.oracle,
                 row.reference, row.source, needs,
             )  # fmt: skip

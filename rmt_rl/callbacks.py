@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +15,9 @@ class CurriculumCallback(BaseCallback):
 
     Works with every environment that has ``set_levels(levels, probabilities)`` and reports ``info["level"]``
     and ``info["is_success"]`` on the last step of an episode. Training on the hardest level alone tends to
-    fail, and so does forgetting the easier ones.
+    fail, and so does forgetting the easier ones. Where ``info`` has no level, every episode counts as one of
+    the present level. Where ``window`` episodes have ended without ``is_success``, there is nothing to judge
+    by: from then on all levels are drawn alike, with a warning.
 
     :param levels: the difficulties, easiest first
     :param threshold: success rate, over the last ``window`` episodes of the present level, at which it
@@ -51,6 +54,10 @@ class CurriculumCallback(BaseCallback):
         """(steps of training, stage) at every change of stage"""
         self.solved_at: int | None = None
         """steps of training when the last level was solved, if it was"""
+        self.reports_success = False
+        """whether an episode has told if it succeeded"""
+        self.draws_alike = False
+        """whether all levels are drawn alike, as no episode has"""
 
     @property
     def success_rate(self) -> float:
@@ -59,6 +66,8 @@ class CurriculumCallback(BaseCallback):
 
     def mixture(self) -> tuple[list[Any], list[float]]:
         """The levels now played and how often each is drawn."""
+        if self.draws_alike:
+            return list(self.levels), [1.0 / len(self.levels)] * len(self.levels)
         levels = self.levels[: self.stage + 1]
         if self.stage == 0:
             return levels, [1.0]
@@ -72,6 +81,8 @@ class CurriculumCallback(BaseCallback):
             "recent": list(self.recent),
             "history": [list(entry) for entry in self.history],
             "solved_at": self.solved_at,
+            "reports_success": self.reports_success,
+            "draws_alike": self.draws_alike,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -87,6 +98,9 @@ class CurriculumCallback(BaseCallback):
         self.recent = deque(map(bool, state["recent"]), maxlen=self.window)
         self.history = [(int(steps), int(stage)) for steps, stage in state["history"]]
         self.solved_at = state["solved_at"]
+        # States written by earlier versions lack these two; all of them are of environments that report.
+        self.reports_success = bool(state.get("reports_success", True))
+        self.draws_alike = bool(state.get("draws_alike", False))
 
     def _on_training_start(self) -> None:
         self._apply()
@@ -98,9 +112,15 @@ class CurriculumCallback(BaseCallback):
     def _on_step(self) -> bool:
         present = self.levels[self.stage]
         for done, info in zip(self.locals["dones"], self.locals["infos"], strict=True):
-            if done and info.get("level") == present:
-                self.recent.append(bool(info["is_success"]))
-        if len(self.recent) < self.window or self.success_rate < self.threshold:
+            if done and info.get("level", present) == present:
+                self.reports_success |= "is_success" in info
+                self.recent.append(bool(info.get("is_success", False)))
+        if len(self.recent) < self.window:
+            return True
+        if not self.reports_success:
+            self._draw_alike()
+            return True
+        if self.success_rate < self.threshold:
             return True
         if self.stage + 1 < len(self.levels):
             self.stage += 1
@@ -115,9 +135,22 @@ class CurriculumCallback(BaseCallback):
             self.solved_at = self.num_timesteps
         return not (self.stop_when_solved and self.solved_at is not None)
 
+    def _draw_alike(self) -> None:
+        """Draw all levels alike, as no episode has told whether it succeeded."""
+        if self.draws_alike or len(self.levels) == 1:
+            return
+        self.draws_alike = True
+        self._apply()
+        warnings.warn(
+            f"{self.window} episodes have ended without info['is_success'], by which the curriculum goes on: "
+            f"from now on its {len(self.levels)} levels are drawn alike",
+            stacklevel=2,
+        )
+
     def _on_rollout_end(self) -> None:
-        self.logger.record("curriculum/stage", self.stage)
-        self.logger.record("curriculum/success_rate", self.success_rate)
+        if self.reports_success or not self.recent:
+            self.logger.record("curriculum/stage", self.stage)
+            self.logger.record("curriculum/success_rate", self.success_rate)
 
 
 def _plain(levels: Sequence[Any]) -> list[Any]:

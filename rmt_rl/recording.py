@@ -20,7 +20,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from rmt_rl.cores import ARMT, MemoryCore, TransformerXL
+from rmt_rl.cores import ARMT, MemoryCore, RMTEncoder, TransformerXL
 from rmt_rl.cores.blocks import Block
 from rmt_rl.cores.segmented import SegmentedCore
 from rmt_rl.states import leaves
@@ -35,7 +35,7 @@ class Recording:
 
     def __init__(self, core: MemoryCore[Any]) -> None:
         self.core = core
-        self._looks: list[list[Tensor]] = [[] for _ in getattr(core, "blocks", ())]
+        self._looks: list[list[Tensor]] = [[] for _ in _layers(core)]
         self._norms: list[Tensor] = []
         self._changes: list[Tensor] = []
         self._ranks: list[Tensor] = []
@@ -45,6 +45,17 @@ class Recording:
     def has_attention(self) -> bool:
         """Whether attention was recorded."""
         return bool(self._looks and self._looks[0])
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Those of ``PARTS`` that this core has; attention to the others is 0."""
+        core = self.core
+        if isinstance(core, TransformerXL):
+            return PARTS[1:]
+        if isinstance(core, SegmentedCore):
+            sizes = (core.sizes.read, core.sizes.window, core.sizes.steps)
+            return tuple(part for part, size in zip(PARTS, sizes, strict=True) if size)
+        return ()
 
     @property
     def has_memory(self) -> bool:
@@ -123,7 +134,7 @@ class Recording:
         if result[0].shape[1] != 1 or isinstance(self.core, TransformerXL):
             return
         state = result[1]
-        if "memory" in getattr(state, "_fields", ()):
+        if isinstance(self.core, SegmentedCore | RMTEncoder):
             if self._norms and not (state.position == 1).any():
                 # No row has opened a segment: all is as it was.
                 self._norms.append(self._norms[-1])
@@ -155,6 +166,12 @@ def rank(matrix: Tensor, relative: float = 1e-3) -> Tensor:
     return found
 
 
+def _layers(core: MemoryCore[Any]) -> list[nn.Module]:
+    """The blocks of a core; a core of the user's own may mean something else by that name."""
+    blocks = getattr(core, "blocks", None)
+    return list(blocks) if isinstance(blocks, nn.ModuleList) else []
+
+
 @contextmanager
 def record(core: MemoryCore[Any]) -> Iterator[Recording]:
     """Record a core while it is called with one step at a time; calls with more pass unrecorded.
@@ -162,7 +179,7 @@ def record(core: MemoryCore[Any]) -> Iterator[Recording]:
     :raises ValueError: if it is being recorded already
     """
     recording = Recording(core)
-    layers: list[nn.Module] = list(getattr(core, "blocks", ()))
+    layers = _layers(core)
     blocks = [layer for layer in layers if isinstance(layer, Block)]
     if any(block.observer is not None for block in blocks):
         raise ValueError(f"this {type(core).__name__} is being recorded already")

@@ -23,6 +23,7 @@ from rich.table import Table
 from envs.catalogue import TaskInfo, tasks
 from envs.recall import make_sb3_vec
 from scripts.console import CONSOLE, read_arguments, run
+from scripts.speed.workloads import check_positive
 
 
 @dataclass(frozen=True)
@@ -113,6 +114,7 @@ def subjects(arguments: Arguments) -> list[Subject]:
 def main(argv: Sequence[str]) -> None:
     """Measure in turns, and print the table."""
     arguments = read_arguments(Arguments, argv, prog="benchmark_envs.py")
+    check_positive(n_envs=arguments.n_envs, repeats=arguments.repeats)
     measured = subjects(arguments)
     for _ in range(arguments.repeats):
         for subject in measured:

@@ -21,8 +21,9 @@ from agents.checkpoints import checkpoints_of, find_checkpoint
 from agents.evaluation import evaluate
 from agents.recipes import get_recipe, recipe_to_json
 from agents.training import read_logs, train
-from scripts.console import CONSOLE, read_arguments, run
+from scripts.console import CONSOLE, check_output, read_arguments, run
 from scripts.rows import measure_missing, read
+from scripts.speed.workloads import check_cores, check_positive
 
 TASKS = {
     "s17random": ("minigrid-memory-s17random", "MiniGrid-MemoryS17Random", "S17Random"),
@@ -62,7 +63,9 @@ def work(task: str, core: str, seed: int, arguments: Arguments) -> dict[str, Any
     folder = arguments.runs / f"{recipe_name}-{core}-seed{seed}"
     resume = find_checkpoint(folder) if checkpoints_of(folder) else None
     if resume is None or resume.steps < recipe.total_steps:
-        train(recipe, folder, resume=resume, device="cpu", checkpoint_every=50_000)
+        trained = train(recipe, folder, resume=resume, device="cpu", checkpoint_every=50_000)
+        if not trained.finished:
+            raise KeyboardInterrupt
     checkpoint = find_checkpoint(folder)
     result = evaluate(checkpoint.load_model(device="cpu"), recipe, [level], episodes=arguments.episodes)[0]
     logs = read_logs(folder)
@@ -104,6 +107,9 @@ def main(argv: Sequence[str]) -> None:
     unknown = [task for task in arguments.tasks if task not in TASKS]
     if unknown:
         raise ValueError(f"unknown tasks {unknown}; there are {', '.join(TASKS)}")
+    check_cores(arguments.cores)
+    check_positive(episodes=arguments.episodes, jobs=arguments.jobs)
+    check_output(arguments.results)
     done = {(row["task"], row["core"], row["seed"]) for row in read(arguments.results)}
     wanted = [
         (task, core, seed)

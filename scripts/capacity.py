@@ -24,8 +24,9 @@ from rich.table import Table
 from agents.supervised import Answerer, Episodes, Fitting, Source, Stage, accuracy, fit
 from envs.recall.base import BatchedTask
 from envs.recall.tasks import make_task
-from scripts.console import CONSOLE, read_arguments, run
+from scripts.console import CONSOLE, check_output, read_arguments, run
 from scripts.rows import Row, measure_missing, read
+from scripts.speed.workloads import check_cores, check_positive
 
 
 class Setting(NamedTuple):
@@ -233,6 +234,9 @@ def main(argv: Sequence[str]) -> None:
     known = list(dict.fromkeys(setting.task for setting in SETTINGS))
     if unknown := [task for task in arguments.tasks if task not in known]:
         raise ValueError(f"unknown tasks {unknown}; there are {', '.join(known)}")
+    check_cores(arguments.cores)
+    check_positive(episodes=arguments.episodes, jobs=arguments.jobs, batch=arguments.batch)
+    check_output(arguments.results)
     done = {(row["task"], row["segments"], row["core"], row["seed"]) for row in read(arguments.results)}
     wanted = [
         (number, core, seed, arguments)

@@ -4,29 +4,35 @@
     python scripts/clone.py envs.minigrid:RMT/MiniGrid-Memory-v0 --levels S7 --core gru
     python scripts/train.py --resume runs/memorize-rmt-seed0-cloned      # from the cloned agent on
 
-The expert is the environment's scripted policy. The checkpoint is like one of train.py's, at step 0.
+The expert is the environment's scripted policy: a method ``optimal_action()`` or ``informed_action()`` that
+tells the action of now; see agents/cloning.py. The checkpoint is like one of train.py's, at step 0.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
-import torch
 import tyro
-from rich.live import Live
 
 from agents.checkpoints import FOLDER, save_checkpoint
 from agents.cloning import clone, find_expert, record
-from agents.environments import make_env, make_vec, set_levels, training_seed
-from agents.evaluation import evaluate
-from agents.levels import Level
-from agents.recipes import RECIPES, MiniGridRecipe, Recipe, get_recipe
-from agents.training import build_curriculum, build_model
-from scripts.console import CONSOLE, add_result, read_arguments, results_table, run
+from agents.environments import make_env, set_levels, training_seed, with_levels
+from agents.evaluation import default_levels, evaluate
+from agents.recipes import RECIPES, Recipe
+from agents.training import build_curriculum, build_model, curriculum_state
+from scripts.console import (
+    LiveTable,
+    check_device,
+    check_folder,
+    read_arguments,
+    run,
+    say,
+    set_threads,
+)
+from scripts.sources import read_source, short_name
 
 
 @dataclass(frozen=True)
@@ -37,7 +43,7 @@ class Arguments:
     out: Path = Path("runs")
     """folder for runs"""
     name: str | None = None
-    """name of this run's folder; by default recipe, core and seed"""
+    """name of this run's folder; by default recipe or environment, core and seed"""
     demonstrations: int = 4096
     """steps of the expert in each environment"""
     epochs: int = 10
@@ -52,37 +58,27 @@ class Arguments:
     """threads of torch; small models are fastest with one"""
 
 
-def recipe_of(env_id: str) -> Recipe:
-    """A recipe with all defaults for an environment, at the levels that it has.
-
-    :raises ValueError: for an unknown id, or an environment without levels
-    """
-    env = make_vec(env_id, 1, 0)
-    levels: Sequence[Level] = ()
-    for name in ("levels", "all_levels"):
-        with suppress(AttributeError):
-            levels = levels or env.get_attr(name)[0]
-    env.close()
-    if not levels:
-        raise ValueError(f"{env_id} has no levels, as agents need them")
-    kind = MiniGridRecipe if "MiniGrid" in env_id else Recipe
-    return kind(env_id=env_id, levels=tuple(levels), n_envs=32, n_steps=128, sequence_length=128)
-
-
 def parse(argv: Sequence[str]) -> tuple[str, Arguments]:
     """The run's name and the arguments.
 
-    :raises ValueError: for an unknown recipe or environment
+    :raises ValueError: for an unknown recipe or environment, or a number out of range
     """
-    source = argv[0] if argv and not argv[0].startswith("-") else ""
-    if not source and not set(argv) & {"-h", "--help"}:
-        raise ValueError(f"the first argument must be a recipe ({', '.join(RECIPES)}) or an environment's id")
-    recipe = recipe_of(source) if ":" in source else get_recipe(source or "memorize")
-    rest = argv[1:] if source else argv
-    arguments = read_arguments(Arguments, rest, Arguments(recipe), f"clone.py {source or 'RECIPE|ID'}")
-    short = source.rpartition("/")[2].lower()
-    default = f"{short}-{arguments.recipe.core}-seed{arguments.recipe.seed}-cloned"
-    return arguments.name or default, arguments
+    if set(argv) & {"-h", "--help"} and (not argv or argv[0].startswith("-")):
+        read_arguments(Arguments, argv, Arguments(RECIPES["memorize"]), "clone.py RECIPE|ID")
+    source, recipe, rest = read_source(argv)
+    arguments = read_arguments(Arguments, rest, Arguments(recipe), f"clone.py {source}")
+    if arguments.demonstrations < 1 or arguments.epochs < 1:
+        raise ValueError(
+            "there must be demonstrations and epochs, at least 1 of each, got "
+            f"{arguments.demonstrations} and {arguments.epochs}"
+        )
+    if arguments.episodes < 1 or not arguments.rate > 0:
+        raise ValueError(
+            f"episodes must be at least 1 and rate above 0, got {arguments.episodes} and {arguments.rate}"
+        )
+    recipe = with_levels(arguments.recipe)
+    default = f"{short_name(source)}-{recipe.core.rpartition(':')[2]}-seed{recipe.seed}-cloned"
+    return arguments.name or default, replace(arguments, recipe=recipe)
 
 
 def main(argv: Sequence[str]) -> None:
@@ -91,17 +87,21 @@ def main(argv: Sequence[str]) -> None:
     recipe, folder = arguments.recipe, arguments.out / name
     if (folder / FOLDER).exists():
         raise ValueError(f"{folder} holds a run already: give another --name")
-    torch.set_num_threads(arguments.threads)
+    set_threads(arguments.threads)
+    check_device(arguments.device)
+    check_folder(folder)
     env = make_env(recipe, recipe.n_envs, training_seed(recipe.seed, 0))
     try:
-        set_levels(env, recipe.levels)
+        curriculum = curriculum_state(build_curriculum(recipe))
         model = build_model(recipe, env, arguments.device)
         expert = find_expert(env)
+        if recipe.levels:
+            set_levels(env, recipe.levels)
         demonstrations = record(env, expert, arguments.demonstrations, recipe.sequence_length)
     finally:
         env.close()
-    CONSOLE.print(
-        f"[bold]{name}[/]: {recipe.core} learns from {arguments.demonstrations * recipe.n_envs:,} steps of "
+    say(
+        f"{name}: {recipe.core} learns from {arguments.demonstrations * recipe.n_envs:,} steps of "
         f"an expert on {recipe.env_id}, in {folder}"
     )
     clone(
@@ -110,20 +110,13 @@ def main(argv: Sequence[str]) -> None:
         epochs=arguments.epochs,
         learning_rate=arguments.rate,
         max_grad_norm=recipe.max_grad_norm,
-        on_epoch=lambda loss: CONSOLE.print(f"loss {loss:.4f}"),
+        on_epoch=lambda loss: say(f"loss {loss:.4f}"),
     )
-    checkpoint = save_checkpoint(folder, model, recipe, build_curriculum(recipe).state_dict())
-    table = results_table(f"{recipe.core} on {recipe.env_id}, cloned")
-    with Live(table, console=CONSOLE):
-        evaluate(
-            model,
-            recipe,
-            recipe.levels[-1:],
-            episodes=arguments.episodes,
-            on_level=lambda result: add_result(table, result),
-        )
-    CONSOLE.print(f"checkpoint: {checkpoint}")
-    CONSOLE.print(f"next: python scripts/evaluate.py {folder}, or train.py --resume {folder}")
+    checkpoint = save_checkpoint(folder, model, recipe, curriculum)
+    with LiveTable(f"{recipe.core} on {recipe.env_id}, cloned") as table:
+        evaluate(model, recipe, default_levels(recipe)[:1], episodes=arguments.episodes, on_level=table.add)
+    say(f"checkpoint: {checkpoint}")
+    say(f"next: python scripts/evaluate.py {folder}, or train.py --resume {folder}")
 
 
 if __name__ == "__main__":

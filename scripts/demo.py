@@ -26,14 +26,14 @@ from rich.table import Table
 
 from agents.callbacks import Reports
 from agents.checkpoints import find_checkpoint
-from agents.environments import make_env
 from agents.episodes import film, play_frames, save_gif
 from agents.evaluation import Result, evaluate, wilson_interval
+from agents.inspection import find_chance
 from agents.levels import format_level
 from agents.plots import plot_curves
 from agents.recipes import Recipe, get_recipe, longest
 from agents.training import read_logs, train
-from scripts.console import CONSOLE, percent, read_arguments, run
+from scripts.console import CONSOLE, check_folder, percent, read_arguments, run
 
 SEGMENTS = (1, 7, 64, 512)
 CORES = ("rmt", "none")
@@ -48,7 +48,7 @@ class Arguments:
     out: Path = Path("demo")
     """folder for checkpoints, picture and film; a former demo in it is replaced"""
     recipe: str = "memorize"
-    """recipe; its levels must be delays"""
+    """recipe of a recall task; its levels must be delays"""
     total_steps: int | None = None
     """steps of training for each; by default the recipe's"""
     episodes: int = 256
@@ -74,6 +74,8 @@ def work(recipe: Recipe, run: Path, episodes: int, reports: Any) -> list[Result]
         reports.put(Report(recipe.core, steps, words))
 
     trained = train(recipe, run, device="cpu", checkpoint_every=recipe.total_steps, callbacks=[Reports(tell)])
+    if not trained.finished:
+        raise KeyboardInterrupt
     tell(recipe.total_steps, "measured: ")
     delays = [longest(count, recipe.segment_length) for count in SEGMENTS]
     return evaluate(
@@ -166,9 +168,12 @@ def main(argv: Sequence[str]) -> None:
     if arguments.total_steps is not None:
         base = replace(base, total_steps=arguments.total_steps)
     recipes = [replace(base, core=core) for core in CORES]
-    env = make_env(base, 1, 0)
-    chance = float(env.get_attr("chance")[0])
-    env.close()
+    if arguments.episodes < 1:
+        raise ValueError(f"episodes must be at least 1, got {arguments.episodes}")
+    chance = find_chance(base, base.levels[-1])
+    if chance is None or any(isinstance(level, str) for level in base.levels):
+        raise ValueError(f"the recipe {arguments.recipe!r} has no delays as levels: take memorize or detect")
+    check_folder(arguments.out)
     for core in CORES:
         shutil.rmtree(arguments.out / core, ignore_errors=True)
     hardest = format_level(base.levels[-1])

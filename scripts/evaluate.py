@@ -1,31 +1,32 @@
-"""Measure how often a trained agent succeeds, on episodes that it was not trained on.
+"""Measure how often a trained agent succeeds and what it gets, on episodes that it was not trained on.
 
-python scripts/evaluate.py runs/memorize-rmt-seed0
-python scripts/evaluate.py runs/memorize-rmt-seed0 --levels 110 1022 8190 --episodes 512
+    python scripts/evaluate.py runs/memorize-rmt-seed0
+    python scripts/evaluate.py runs/memorize-rmt-seed0 --levels 110 1022 8190 --episodes 512
+
+Where the environment tells of no success, there are returns alone.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-import torch
 import tyro
-from rich.live import Live
 
 from agents.checkpoints import find_checkpoint
 from agents.environments import EVALUATION_SEED
-from agents.evaluation import default_levels, evaluate
+from agents.evaluation import Result, default_levels, evaluate
 from agents.levels import Level
-from scripts.console import CONSOLE, add_result, read_arguments, results_table, run
+from scripts.console import LiveTable, check_device, check_output, read_arguments, run, set_threads
 
 
 @dataclass(frozen=True)
 class Arguments:
-    """Measure an agent's success over held-out episodes, with 95% intervals."""
+    """Measure an agent's success and return over held-out episodes, with 95% intervals."""
 
     checkpoint: tyro.conf.Positional[Path]
     """folder of a checkpoint, or of a run for its newest one"""
@@ -48,12 +49,13 @@ class Arguments:
 def main(argv: Sequence[str]) -> None:
     """Measure, level by level, and print a table."""
     arguments = read_arguments(Arguments, argv, prog="evaluate.py")
-    torch.set_num_threads(arguments.threads)
+    set_threads(arguments.threads)
+    check_device(arguments.device)
     checkpoint = find_checkpoint(arguments.checkpoint)
     recipe = checkpoint.recipe
     model = checkpoint.load_model(device=arguments.device)
-    table = results_table(f"{recipe.core} on {recipe.env_id} after {checkpoint.steps:,} steps")
-    with Live(table, console=CONSOLE):
+    check_output(arguments.json)
+    with LiveTable(f"{recipe.core} on {recipe.env_id} after {checkpoint.steps:,} steps") as table:
         results = evaluate(
             model,
             recipe,
@@ -61,15 +63,26 @@ def main(argv: Sequence[str]) -> None:
             episodes=arguments.episodes,
             seed=arguments.seed,
             deterministic=not arguments.stochastic,
-            on_level=lambda result: add_result(table, result),
+            on_level=table.add,
         )
     if arguments.json is not None:
-        rows = [
-            {**asdict(result), "success": result.success, "interval": result.interval} for result in results
-        ]
+        rows = [row(result) for result in results]
+        arguments.json.parent.mkdir(parents=True, exist_ok=True)
         arguments.json.write_text(
             json.dumps({"checkpoint": str(checkpoint.path), "results": rows}, indent=2) + "\n"
         )
+
+
+def row(result: Result) -> dict[str, Any]:
+    """A result as JSON keeps it: null for what is not known."""
+    single = math.isnan(result.return_deviation)
+    return {
+        **asdict(result),
+        "return_deviation": None if single else result.return_deviation,
+        "success": result.success if result.has_success else None,
+        "interval": result.interval if result.has_success else None,
+        "return_interval": None if single else result.return_interval,
+    }
 
 
 if __name__ == "__main__":

@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import torch
 import tyro
 
 from agents.checkpoints import find_checkpoint
 from rmt_rl.export import ActingStep, check_onnx, export_onnx
-from scripts.console import CONSOLE, read_arguments, run
+from scripts.console import check_output, read_arguments, run, say, set_threads
 
 
 @dataclass(frozen=True)
@@ -37,15 +36,17 @@ class Arguments:
 def main(argv: Sequence[str]) -> None:
     """Export and check."""
     arguments = read_arguments(Arguments, argv, prog="export.py")
-    torch.set_num_threads(arguments.threads)
+    set_threads(arguments.threads)
     checkpoint = find_checkpoint(arguments.checkpoint)
     model = checkpoint.load_model(device="cpu")
-    file = export_onnx(model, arguments.out or checkpoint.path / "agent.onnx")
+    out = arguments.out or checkpoint.path / "agent.onnx"
+    check_output(out)
+    file = export_onnx(model, out)
     step = ActingStep(model.policy)
-    CONSOLE.print(f"{file}: {', '.join(step.inputs)} -> {', '.join(step.outputs)}")
+    say(f"{file}: {', '.join(step.inputs)} -> {', '.join(step.outputs)}")
     if arguments.steps:
         worst = check_onnx(model, file, arguments.steps)
-        CONSOLE.print(f"acts as the agent over {arguments.steps:,} steps: they differ by at most {worst:.1e}")
+        say(f"acts as the agent over {arguments.steps:,} steps: they differ by at most {worst:.1e}")
 
 
 if __name__ == "__main__":

@@ -14,8 +14,16 @@ Row = dict[str, Any]
 
 
 def read(file: Path) -> list[Row]:
-    """The rows so far."""
-    return json.loads(file.read_text()) if file.exists() else []  # type: ignore[no-any-return]
+    """The rows so far.
+
+    :raises ValueError: if the file is damaged
+    """
+    if not file.exists():
+        return []
+    try:
+        return json.loads(file.read_text())  # type: ignore[no-any-return]
+    except ValueError as error:
+        raise ValueError(f"{file} is damaged, or no file of rows: {error}") from error
 
 
 def write(file: Path, rows: list[Row], order: Sequence[str]) -> None:
@@ -48,8 +56,13 @@ def measure_missing(
     """
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs, mp_context=context) as pool:
-        futures = [pool.submit(work, *key) for key in wanted]
-        for future in as_completed(futures):
-            row = future.result()
-            write(file, [*read(file), row], order)
-            on_row(row)
+        try:
+            futures = [pool.submit(work, *key) for key in wanted]
+            for future in as_completed(futures):
+                row = future.result()
+                write(file, [*read(file), row], order)
+                on_row(row)
+        except BaseException:
+            # Ctrl-C, or a run that fails: those that have not begun would all be waited for.
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise

@@ -16,15 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import gymnasium as gym
-import torch
 import tyro
 
-import envs.minigrid  # noqa: F401  registers ids, so that they need no module in front
 from agents.checkpoints import find_checkpoint
 from agents.environments import EVALUATION_SEED
 from agents.episodes import (
     Frame,
+    Reel,
     act_at_random,
     act_best,
     film,
@@ -32,11 +30,14 @@ from agents.episodes import (
     open_env,
     play_frames,
     save_gif,
+    set_level,
 )
+from agents.evaluation import default_levels
 from agents.levels import Level, format_level
-from agents.recipes import RECIPES, get_recipe
-from agents.windows import show
-from scripts.console import CONSOLE, read_arguments, run
+from agents.recipes import get_recipe
+from agents.windows import check_display, show
+from scripts.console import check_output, read_arguments, run, say, set_threads
+from scripts.sources import is_env_id, is_known_task, with_module
 
 
 @dataclass(frozen=True)
@@ -67,16 +68,11 @@ class Arguments:
     """threads of torch"""
 
 
-def is_env_id(source: str) -> bool:
-    """Whether it names an environment: a module is in front, or it is registered."""
-    return ":" in source or source in gym.registry
-
-
 def frames_of_agent(folder: Path, arguments: Arguments) -> tuple[Iterator[Frame], str, Path]:
     """Frames of an agent's episodes, what they are called, and where a film of them goes."""
     checkpoint = find_checkpoint(folder)
     recipe = checkpoint.recipe
-    level = recipe.levels[-1] if arguments.level is None else arguments.level
+    level = default_levels(recipe)[0] if arguments.level is None else arguments.level
     frames = play_frames(
         recipe,
         checkpoint.load_model(device="cpu"),
@@ -86,31 +82,26 @@ def frames_of_agent(folder: Path, arguments: Arguments) -> tuple[Iterator[Frame]
         deterministic=not arguments.stochastic,
         fps=arguments.fps,
     )
-    return frames, f"{recipe.env_id}, level {format_level(level)}", checkpoint.run / "episodes.gif"
+    title = recipe.env_id if level is None else f"{recipe.env_id}, level {format_level(level)}"
+    return frames, title, checkpoint.run / "episodes.gif"
 
 
 def frames_of_task(source: str, arguments: Arguments) -> tuple[Iterator[Frame], str, Path]:
     """The same without an agent, of a recipe's task or of an environment's id."""
     level = arguments.level
     if is_env_id(source):
-        env = open_env(source)
+        env = open_env(with_module(source))
     else:
         recipe = get_recipe(source)
         env = open_env(recipe.env_id, **recipe.make_env_kwargs())
-        level = recipe.levels[-1] if level is None else level
-    title = ""
-    if level is not None:
-        title = f"level {format_level(level)}, "
-        try:
-            set_levels = env.get_wrapper_attr("set_levels")
-        except AttributeError:
-            raise ValueError(f"{source} has no levels: leave --level out") from None
-        set_levels([level])
+        level = default_levels(recipe)[0] if level is None else level
+    set_level(env, level)
+    title = "" if level is None else f"level {format_level(level)}, "
     act = act_best(env) if arguments.best else act_at_random(env, arguments.seed)
-    CONSOLE.print(f"no agent: {source} with {'the best' if arguments.best else 'random'} actions")
     frames = film_episodes(
         env, act, episodes=arguments.episodes, seed=arguments.seed, fps=arguments.fps, title=title
     )
+    say(f"no agent: {source} with {'the best' if arguments.best else 'random'} actions")
     name = source.rpartition(":")[2].replace("/", "-")
     return frames, f"{title}{source}", Path("runs") / f"{name}.gif"
 
@@ -118,20 +109,25 @@ def frames_of_task(source: str, arguments: Arguments) -> tuple[Iterator[Frame], 
 def main(argv: Sequence[str]) -> None:
     """Play, and show or write."""
     arguments = read_arguments(Arguments, argv, prog="watch.py")
-    torch.set_num_threads(arguments.threads)
+    set_threads(arguments.threads)
     source = arguments.source
-    is_task = source in RECIPES or is_env_id(source)
-    if not is_task and (Path(source).exists() or "/" in source):
+    Reel(arguments.most_frames)  # refuses a number that is too small
+    if arguments.window:
+        check_display()
+    else:
+        check_output(arguments.out)
+    if not is_known_task(source) and (Path(source).exists() or "/" in source):
         frames, name, default_out = frames_of_agent(Path(source), arguments)
     else:
         frames, name, default_out = frames_of_task(source, arguments)
     if arguments.window:
         show(frames, name)
         return
-    kept = film(frames, arguments.most_frames)
     out = arguments.out or default_out
+    check_output(out)
+    kept = film(frames, arguments.most_frames)
     save_gif(kept, out)
-    CONSOLE.print(f"{arguments.episodes} episodes of {name}: {out}, {len(kept)} frames")
+    say(f"{arguments.episodes} episodes of {name}: {out}, {len(kept)} frames")
 
 
 if __name__ == "__main__":

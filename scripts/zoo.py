@@ -34,10 +34,18 @@ def with_hyperparameters(command: str, argv: Sequence[str]) -> list[str]:
 
 
 def main(argv: Sequence[str]) -> None:
-    """Register, and hand over to rl_zoo3, which reads the arguments from ``sys.argv``."""
+    """Register, and hand over to rl_zoo3, which reads the arguments from ``sys.argv``.
+
+    rl_zoo3 takes Ctrl-C for an end like any other; ``run`` does not.
+    """
     command, rest = (argv[0], argv[1:]) if argv else ("", [])
+    if command in ("-h", "--help"):
+        print(f"usage: zoo.py {{{','.join(COMMANDS)}}} OPTIONS\n\n{__doc__}", end="")
+        return
     if command not in COMMANDS:
-        raise ValueError(f"the first argument must be one of {', '.join(COMMANDS)}, got {command!r}")
+        raise ValueError(
+            f"the first argument must be one of {', '.join(COMMANDS)}, got {command!r}; see --help"
+        )
     register()
     before = sys.argv
     sys.argv = [f"zoo.py {command}", *with_hyperparameters(command, rest)]

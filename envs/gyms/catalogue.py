@@ -38,6 +38,8 @@ class Row:
     """what the scores are"""
     note: str = ""
     """what to know before reading anything into a score"""
+    about: str = ""
+    """what the task is, in a few words"""
 
 
 POPGYM_PAPER = "POPGym paper (2023): best of 13 memories, best mean return within 15M steps"
@@ -92,6 +94,26 @@ POPGYM: dict[str, tuple[Kind, Chances, Scores, Scores, Scores, str]] = {
     ),
 }
 
+POPGYM_ABOUT = {
+    "Autoencode": "a deck of cards is shown, then to be said again in reverse",
+    "Battleship": "ships are to be hit on a board that shows the last shot alone",
+    "Concentration": "pairs of cards are to be found among those that lie face down",
+    "CountRecall": "cards are shown one by one; how often has the one asked for come?",
+    "HigherLower": "is the next card of the deck higher or lower?",
+    "LabyrinthEscape": "the way out of a maze, of which the near cells are seen",
+    "LabyrinthExplore": "all cells of a maze are to be visited, of which the near ones are seen",
+    "MineSweeper": "mines are to be avoided on a board that shows the last cell alone",
+    "MultiarmedBandit": "the best of many arms is to be found and pulled",
+    "NoisyPositionOnlyCartPole": "a pole is to be balanced, positions alone are seen, with noise",
+    "NoisyPositionOnlyPendulum": "a pendulum is to be swung up, its angle alone is seen, with noise",
+    "PositionOnlyCartPole": "a pole is to be balanced, positions alone are seen",
+    "PositionOnlyPendulum": "a pendulum is to be swung up, its angle alone is seen",
+    "RepeatFirst": "at every step the suit of the first card",
+    "RepeatPrevious": "at every step the suit seen some steps ago",
+    "VelocityOnlyCartpole": "a pole is to be balanced, velocities alone are seen",
+}
+"""What the tasks are."""
+
 # Kind; chance, ceiling, oracle, reference; note. The endless environments have no best score.
 MEMORY_GYM: dict[str, tuple[Kind, float, float | None, float | None, float | None, str]] = {
     "MortarMayhem-v0": ("sequential", 0.01, 1.0, 1.0, None, ""),
@@ -105,6 +127,20 @@ MEMORY_GYM: dict[str, tuple[Kind, float, float | None, float | None, float | Non
     "SearingSpotlights-v0": ("spatial", 0.01, None, 1.25, 1.11, ""),
     "Endless-SearingSpotlights-v0": ("spatial", 0.05, None, None, 1.60, ""),
 }
+
+MEMORY_GYM_ABOUT = {
+    "MortarMayhem-v0": "commands are shown, then to be carried out in order",
+    "MortarMayhem-Grid-v0": "commands are shown, then to be carried out in order, cell by cell",
+    "MortarMayhemB-v0": "commands in view are to be carried out in order",
+    "MortarMayhemB-Grid-v0": "commands in view are to be carried out in order, cell by cell",
+    "Endless-MortarMayhem-v0": "a list of commands that grows is to be carried out from memory",
+    "MysteryPath-v0": "an invisible path is to be found, and kept to after each fall",
+    "MysteryPath-Grid-v0": "an invisible path is to be found, and kept to after each fall, cell by cell",
+    "Endless-MysteryPath-v0": "an invisible path without an end is to be found, and kept to after each fall",
+    "SearingSpotlights-v0": "coins and the exit are to be reached in the dark, out of the spotlights",
+    "Endless-SearingSpotlights-v0": "coins are to be collected in the dark, out of the spotlights",
+}
+"""What the tasks are."""
 
 # Those that show cue and answer in one view of 7x7: the default; none does with `view_size=3`.
 SHOWN = {
@@ -128,6 +164,7 @@ def _popgym() -> Iterator[Row]:
                 reference=reference[i],
                 source="" if reference[i] is None else POPGYM_PAPER,
                 note=note,
+                about=f"{POPGYM_ABOUT[name]} ({difficulty.lower()})",
             )
 
 
@@ -135,7 +172,18 @@ def _memory_gym() -> Iterator[Row]:
     for name, (kind, chance, ceiling, oracle, reference, note) in MEMORY_GYM.items():
         source = "" if reference is None else MEMORY_GYM_PAPER
         env_id = f"{NAMESPACE}MemoryGym-{name}"
-        yield Row(env_id, kind, chance, False, ceiling, oracle, reference, source, note=note)
+        yield Row(
+            env_id,
+            kind,
+            chance,
+            False,
+            ceiling,
+            oracle,
+            reference,
+            source,
+            note=note,
+            about=MEMORY_GYM_ABOUT[name],
+        )
 
 
 def _minigrid() -> Iterator[Row]:

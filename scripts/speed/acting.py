@@ -22,7 +22,7 @@ from rmt_rl import MemoryPPO, MemoryState
 from rmt_rl.cores import MemoryCore, map_state
 from rmt_rl.recording import record
 from rmt_rl.states import leaves
-from scripts.console import WIDE
+from scripts.console import WIDE, check_output
 from scripts.rows import Row, put
 from scripts.speed.exported import exported_stepping
 from scripts.speed.workloads import check_cores, check_positive, core_kwargs
@@ -225,6 +225,7 @@ def check(args: Acting) -> None:
 def acting(args: Acting) -> None:
     """Bring the memories to their states, then measure core after core; early, late and PPO in turns."""
     check(args)
+    check_output(args.results)
     WIDE.print(f"bringing {len(args.cores)} memories to step {args.late:,}")
     if args.jobs == 1:
         states = [remember(core, args) for core in args.cores]

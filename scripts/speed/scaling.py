@@ -13,7 +13,7 @@ import torch
 from rich.table import Table
 
 from rmt_rl.lengths import check_lengths
-from scripts.console import WIDE
+from scripts.console import WIDE, check_output
 from scripts.rows import Row, put
 from scripts.speed.plots import plot_scaling
 from scripts.speed.subjects import Subject
@@ -172,6 +172,7 @@ def check(args: Scaling) -> None:
 def scaling(args: Scaling) -> None:
     """Measure, print, draw."""
     check(args)
+    check_output(args.results)
     WIDE.print(str(args))
     rows = measure(args, lambda done: WIDE.print(f"repeat {done + 1} of {args.repeats}"))
     put(args.results, rows, ORDER)

@@ -12,7 +12,7 @@ import torch
 from rich.table import Table
 
 from rmt_rl.lengths import check_lengths
-from scripts.console import WIDE
+from scripts.console import WIDE, check_output
 from scripts.rows import Row, put
 from scripts.speed.measures import PARTS, product_rate
 from scripts.speed.subjects import at_once, side_by_side
@@ -225,7 +225,9 @@ def cost_table(rows: Sequence[Row]) -> Table:
 
 def training(args: Training) -> None:
     """Measure the workloads one after the other; print and keep the figures of each at once."""
-    for workload, repeats in wanted(args):
+    workloads = wanted(args)
+    check_output(args.results)
+    for workload, repeats in workloads:
         WIDE.print(f"{workload.task}, width {workload.width}: {2 + len(args.cores)} processes begin")
         try:
             rows = measure(workload, args.cores, repeats, args.rollouts)

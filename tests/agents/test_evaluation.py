@@ -14,7 +14,7 @@ from stable_baselines3.common.vec_env import VecEnv
 from agents import evaluation
 from agents.environments import EVALUATION_SEED, make_env, set_levels
 from agents.evaluation import Result, default_levels, evaluate, play, stream, wilson_interval
-from agents.recipes import RECIPES
+from agents.recipes import RECIPES, Recipe
 from agents.training import build_model
 from rmt_rl import MemoryPPO
 from tests.agents.helpers import tiny
@@ -157,6 +157,34 @@ def test_each_environment_plays_its_share() -> None:
     assert result.success == 4 / 7
 
 
+def test_intervals_of_returns() -> None:
+    result = Result(None, 100, None, 5.0, 3.0, return_deviation=2.0)
+    assert result.return_interval == (pytest.approx(5 - 0.391993), pytest.approx(5 + 0.391993))
+    assert (result.score, result.has_success) == (5.0, False)
+    for name in ("success", "interval"):
+        with pytest.raises(ValueError, match="there is only their return"):
+            getattr(result, name)
+    assert Result(None, 4, 3, 5.0, 3.0).score == 0.75
+
+
+def test_returns_without_success_and_levels() -> None:
+    """Three environments that give the same: 1 for each of three steps."""
+    recipe = Recipe(env_id="tests.scripts.worlds:Silent-v0")
+    (result,) = evaluate(Idle(), recipe, episodes=7)  # type: ignore[arg-type]
+    assert (result.level, result.successes, result.mean_return, result.mean_length) == (None, None, 3.0, 3.0)
+    assert result.return_interval == (3.0, 3.0)
+
+
+def test_masks_are_passed_on() -> None:
+    class Allowed(Idle):
+        def predict(self, *args: Any, action_masks: Any) -> tuple[Any, Any]:  # type: ignore[override]
+            return action_masks.argmax(1), None
+
+    recipe = Recipe(env_id="tests.scripts.worlds:Masked-v0")
+    (result,) = evaluate(Allowed(), recipe, episodes=5)  # type: ignore[arg-type]
+    assert result.mean_return == 1.0  # 1, 0, 1: what is allowed first
+
+
 def test_evaluation_is_reproducible_and_held_out() -> None:
     recipe = tiny(n_envs=2, seed=1)
     model, _ = model_for("memorize")
@@ -168,6 +196,7 @@ def test_evaluation_is_reproducible_and_held_out() -> None:
 
 
 def test_default_levels() -> None:
+    assert default_levels(Recipe(env_id="CartPole-v1")) == (None,)
     assert default_levels(RECIPES["memorize"]) == ((95, 110), 14, 110, 1022, 8190)
     assert default_levels(RECIPES["minigrid-memory-s9"]) == ("S9",)
 

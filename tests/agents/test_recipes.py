@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from agents.environments import find_spec, make_env, make_vec, training_seed
+from agents.cores import find_core
+from agents.environments import find_spec, make_env, make_vec, training_seed, with_levels
 from agents.levels import format_level, parse_level
 from agents.recipes import (
     RECIPES,
@@ -88,7 +90,6 @@ def test_a_version_number_too_old_is_an_unknown_environment() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"levels": ()}, "at least one difficulty"),
         ({"seed": -1}, "seed must be at least 0, got -1"),
         ({"n_envs": 0}, "n_envs must be at least 1, got 0"),
         ({"n_minibatches": 3}, "n_minibatches=3 does not divide the 8192 steps"),
@@ -104,6 +105,53 @@ def test_json_keeps_a_recipe(name: str) -> None:
     recipe = replace(RECIPES[name], core_kwargs={"width": 32, "gated": True}, target_kl=0.02)
     text = json.dumps(recipe_to_json(recipe))
     assert recipe_from_json(json.loads(text)) == recipe
+
+
+def test_json_keeps_a_recipe_without_levels_and_with_a_core_of_ones_own() -> None:
+    recipe = Recipe(env_id="CartPole-v1", core="tests.scripts.worlds:OwnCore", core_kwargs={"width": 5})
+    assert recipe.levels == ()
+    assert recipe_from_json(json.loads(json.dumps(recipe_to_json(recipe)))) == recipe
+    # What its constructor does not name is left out: it has no segments.
+    assert recipe.make_core_kwargs() == {"width": 5}
+    assert recipe.make_policy_kwargs()["core"] is find_core("tests.scripts.worlds:OwnCore")
+    assert make_core(recipe.make_policy_kwargs()["core"], 3, width=5).output_dim == 5
+
+
+@pytest.mark.parametrize(
+    ("core", "words"),
+    [
+        ("nowhere:Core", "the module of core 'nowhere:Core' cannot be imported"),
+        ("tests.scripts.worlds:OwnCores", "has no class OwnCores; did you mean tests.scripts.worlds:OwnCore"),
+        ("tests.scripts.worlds:NoCore", "something else than a subclass of MemoryCore"),
+        ("tests.scripts.worlds:", "core must be one of rmt, .*, or module:Class"),
+        (".worlds:OwnCore", "cannot be imported"),
+    ],
+)
+def test_cores_that_are_not_there(core: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        Recipe(env_id="CartPole-v1", core=core).make_policy_kwargs()
+
+
+def test_levels_come_from_the_environment() -> None:
+    worlds = "tests.scripts.worlds"
+    assert with_levels(Recipe(env_id=f"{worlds}:Levelled-v0")).levels == (2, 3)
+    assert with_levels(Recipe(env_id=f"{worlds}:World-v0")).levels == ()
+    assert with_levels(Recipe(env_id="envs:RMT/Copy-v0", env_kwargs={"length": 3})).levels == (3,)
+    assert with_levels(RECIPES["memorize"]) is RECIPES["memorize"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"levels": (2, "S9")}, "has no level 2, S9: lengths must be integers"),
+        ({"env_kwargs": {"lenth": 2}}, "cannot be made with lenth=2"),
+        ({"env_id": "tests.scripts.worlds:World-v0", "levels": (2,)}, "has no levels .*leave 2 out"),
+    ],
+)
+def test_environments_that_do_not_fit(changes: dict[str, Any], words: str) -> None:
+    recipe = replace(Recipe(env_id="tests.scripts.worlds:Levelled-v0"), **changes)
+    with pytest.raises(ValueError, match=words):
+        make_env(recipe, 2, 0)
 
 
 @pytest.mark.parametrize(

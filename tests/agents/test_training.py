@@ -12,17 +12,20 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from gymnasium import spaces
 from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
 
 from agents.callbacks import Reports
 from agents.checkpoints import Checkpoint, checkpoints_of, find_checkpoint
 from agents.recipes import Recipe
-from agents.training import build_curriculum, read_logs, train
+from agents.training import build_curriculum, choose_policy, read_logs, train
 from rmt_rl import MemoryPPO
 from rmt_rl.resuming.locks import FolderLock
 from rmt_rl.resuming.snapshots import read
 from tests.agents.helpers import tiny
+
+MULTI = "MultiInputPolicy"
 
 
 class StopAt(BaseCallback):
@@ -198,6 +201,39 @@ def test_the_log_after_a_crash_has_no_step_twice(tmp_path: Path) -> None:
     ]
 
 
+def test_the_curriculum_of_no_levels_is_none(tmp_path: Path) -> None:
+    recipe = tiny(env_id="tests.scripts.worlds:Successful-v0", levels=(), evaluation_levels=())
+    told: list[tuple[int, str]] = []
+    trained = train(recipe, tmp_path, device="cpu", callbacks=[Reports(lambda *words: told.append(words))])
+    assert trained.curriculum is None
+    assert find_checkpoint(tmp_path).curriculum == {}
+    assert told[-1][1].startswith("success 0.") and ", return " in told[-1][1]
+    with pytest.raises(ValueError, match="the recipe has no levels, the saved curriculum has"):
+        build_curriculum(recipe, {"levels": [3]})
+
+
+@pytest.mark.parametrize(
+    ("space", "policy", "is_embedded"),
+    [
+        (spaces.Box(-1, 1, (3,)), "MlpPolicy", False),
+        (spaces.Box(-1, 1, (40, 40, 3)), "MlpPolicy", False),
+        (spaces.Box(0, 255, (40, 36, 3), np.uint8), "CnnPolicy", False),
+        (spaces.Box(0, 255, (4, 40, 36), np.uint8), "CnnPolicy", False),
+        (spaces.Box(0, 255, (40, 35, 3), np.uint8), "MlpPolicy", True),
+        (spaces.Discrete(4), "MlpPolicy", False),
+        (
+            spaces.Dict(a=spaces.Box(0, 255, (7, 7, 3), np.uint8), b=spaces.Discrete(2)),
+            "MultiInputPolicy",
+            True,
+        ),
+        (spaces.Dict(a=spaces.Box(0, 255, (84, 84, 3), np.uint8)), MULTI, False),
+    ],
+)
+def test_policies_by_space(space: spaces.Space[Any], policy: str, is_embedded: bool) -> None:
+    chosen, options = choose_policy(space)
+    assert (chosen, "features_extractor_class" in options) == (policy, is_embedded)
+
+
 def test_nothing_left_to_train(run: Path, tmp_path: Path) -> None:
     checkpoint = find_checkpoint(run)
     with pytest.raises(ValueError, match="128 steps are done already: total_steps must be more, got 128"):
@@ -260,8 +296,10 @@ def test_damaged_model(run: Path, tmp_path: Path) -> None:
     whole = (checkpoint.path / "model.zip").read_bytes()
     for content in (b"", b"not a zip", whole[: len(whole) // 2]):
         (checkpoint.path / "model.zip").write_bytes(content)
-        with pytest.raises(ValueError, match=r"model.zip is damaged, or no model of MemoryPPO"):
+        with pytest.raises(ValueError, match=r"model.zip is damaged, or no model of MemoryPPO") as raised:
             checkpoint.load_model(device="cpu")
+        assert str(raised.value).count("model.zip") == 1  # and does not say it twice
+        assert "cannot be loaded" not in str(raised.value)
 
 
 def test_foreign_model(run: Path, tmp_path: Path) -> None:

@@ -111,3 +111,54 @@ def test_hold_then_linear() -> None:
     assert HoldThenLinear(2.0, 0.0)(0.25) == pytest.approx(0.5)
     with pytest.raises(ValueError, match="hold"):
         HoldThenLinear(1.0, 0.0, hold=1.0)
+
+
+class Untold(Levels):
+    """The same, of which an episode tells less."""
+
+    keeps: tuple[str, ...] = ()
+
+    def step(self, action: Any) -> tuple[int, float, bool, bool, dict[str, Any]]:
+        *outcome, info = super().step(action)
+        return *outcome, {name: value for name, value in info.items() if name in self.keeps}  # type: ignore[return-value]
+
+
+def test_levels_are_drawn_alike_where_no_success_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Untold, "keeps", ("level",))
+    monkeypatch.setitem(globals(), "Levels", Untold)
+    curriculum = CurriculumCallback([5, 7, 9], window=10)
+    with pytest.warns(UserWarning, match="10 episodes have ended .*its 3 levels are drawn alike") as told:
+        model = train(curriculum, {5: True, 7: True, 9: True}, 100)
+    assert len(told) == 1
+    assert Untold.given[-1] == ([5, 7, 9], [1 / 3] * 3)
+    assert (curriculum.stage, curriculum.solved_at, curriculum.draws_alike) == (0, None, True)
+    assert "curriculum/success_rate" not in model.logger.name_to_value
+    other = CurriculumCallback([5, 7, 9], window=10)
+    other.load_state_dict(json.loads(json.dumps(curriculum.state_dict())))
+    assert other.mixture() == ([5, 7, 9], [1 / 3] * 3)
+
+
+def test_a_single_level_needs_no_success(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Untold, "keeps", ())
+    monkeypatch.setitem(globals(), "Levels", Untold)
+    curriculum = CurriculumCallback([5], window=4)
+    train(curriculum, {5: True}, 40)  # a warning would be an error
+    assert (curriculum.draws_alike, curriculum.solved_at) == (False, None)
+
+
+def test_every_episode_counts_where_no_level_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Untold, "keeps", ("is_success",))
+    monkeypatch.setitem(globals(), "Levels", Untold)
+    curriculum = CurriculumCallback([5, 7], window=10)
+    train(curriculum, {5: True, 7: True}, 100)
+    assert (curriculum.history, curriculum.solved_at) == ([(20, 1)], 40)
+
+
+def test_states_of_before_are_loaded() -> None:
+    """They know nothing of environments that do not tell of success."""
+    curriculum = CurriculumCallback([5, 7], window=2)
+    state = curriculum.state_dict() | {"stage": 1, "recent": [True]}
+    for name in ("reports_success", "draws_alike"):
+        del state[name]
+    curriculum.load_state_dict(state)
+    assert (curriculum.stage, curriculum.reports_success, curriculum.draws_alike) == (1, True, False)

@@ -53,7 +53,9 @@ def test_environments_by_id(tmp_path: Path) -> None:
         ([], "the first argument must be a recipe"),
         (["memorise"], "did you mean memorize"),
         (["envs:RMT/Memorise-v0"], "did you mean envs:RMT/Memorize-v0"),
-        (["tests.scripts.worlds:Silent-v0"], "Silent-v0 has no levels"),
+        (["tests.scripts.worlds:Silent-v0", *SMALL.split()], "these environments have no expert"),
+        (["memorize", "--episodes", "0"], "episodes must be at least 1"),
+        (["memorize", "--rate", "-1"], "rate above 0, got 256 and -1"),
         (["memorize", "--epochs", "0", *SMALL.split()[:-4]], "there must be demonstrations and epochs"),
     ],
 )
