@@ -8,6 +8,7 @@ from stable_baselines3.common.callbacks import BaseCallback, CallbackList, Conve
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from stable_baselines3.common.type_aliases import MaybeCallback
 
+from rmt_rl.threads import advise_threads
 from rmt_rl.workers import name_the_dead
 
 
@@ -89,6 +90,7 @@ class ResumableAlgorithm(OnPolicyAlgorithm):
 
         :raises DeadEnvironmentError: if the worker process of an environment has died
         """
+        advise_threads(self.policy, self.device, stacklevel=4)  # the caller of MemoryPPO's or MemoryA2C's
         self._iteration, self._log_interval = 0, log_interval
         try:
             return super().learn(total_timesteps, callback, 1, tb_log_name, reset_num_timesteps, progress_bar)
