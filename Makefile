@@ -7,6 +7,7 @@ DEMO_ARGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+BUILD := build/venv
 EXTRAS := bench,dev,envs,export,popgym,train,weights,zoo
 MEMORY_GYM := requirements-memory-gym.txt
 ZOO := requirements-zoo.txt
@@ -21,13 +22,18 @@ help:  ## list the targets
 
 setup: $(STAMP)  ## create .venv and install everything into it, at the versions of constraints.txt
 
-$(STAMP): pyproject.toml constraints.txt $(MEMORY_GYM) $(ZOO)
+# Make the environment of that name, unless it is there.
+define environment
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 		echo "rmt_rl needs Python >= 3.11, but '$(PYTHON)' is $$($(PYTHON) --version 2>&1)."; \
 		echo "Name another one: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 1; } >&2
-	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV) || { \
+	@$(1)/bin/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(1) || { \
 		echo "'$(PYTHON) -m venv' failed: install the venv module of this Python (Debian: python3-venv)."; \
 		exit 1; } >&2
+endef
+
+$(STAMP): pyproject.toml constraints.txt $(MEMORY_GYM) $(ZOO)
+	$(call environment,$(VENV))
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[$(EXTRAS)]'
 	$(BIN)/python -m pip install --quiet --no-deps -r $(MEMORY_GYM) -r $(ZOO)
 	@touch $@
@@ -52,8 +58,12 @@ format: $(STAMP)  ## format the code, mend what ruff can mend
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-wheel: $(STAMP)  ## build the wheel (rmt_rl alone) into dist/
-	$(BIN)/python -m build --wheel --no-isolation
+# In an environment of its own: the build tool is small, and what the library itself needs is not.
+wheel:  ## build the wheel (rmt_rl alone) into dist/; installs nothing but the build tool
+	$(call environment,$(BUILD))
+	$(BUILD)/bin/python -m pip install --quiet -c constraints.txt hatchling
+	$(BUILD)/bin/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+	@ls dist/*.whl
 
 clean:  ## remove builds and caches
 	rm -rf build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache

@@ -1,10 +1,13 @@
 """The built wheel holds the library alone and works in a project that has an `envs` package of its own."""
 
 import os
+import re
+import shutil
 import site
 import subprocess
 import sys
 import zipfile
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -56,13 +59,60 @@ print("trained, saved, loaded, predicted")
 """
 
 
+BUILD_TOOL = "hatchling"
+SOURCES = ("Makefile", "pyproject.toml", "constraints.txt", "README.md", "LICENSE", "rmt_rl")
+
+
+def with_what_it_needs(name: str) -> set[str]:
+    """The names of an installed distribution and of all that it requires here, extras aside."""
+    required = [
+        re.split(r"[^\w.-]", requirement)[0]
+        for requirement in metadata.requires(name) or ()
+        if "extra ==" not in requirement and "python_version" not in requirement
+    ]
+    return {name}.union(*map(with_what_it_needs, required))
+
+
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("dist")
-    offline = ["--no-deps", "--no-index", "--no-build-isolation"]
-    subprocess.run([*PIP, "wheel", *offline, "--wheel-dir", str(folder), str(ROOT)], check=True, timeout=120)
-    (built,) = folder.glob("*.whl")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of what is built, in which `make wheel` has run, without a package index.
+
+    The build tool, with what it needs itself, is all that its pip can find.
+    """
+    clone, tools = tmp_path_factory.mktemp("clone"), tmp_path_factory.mktemp("tools")
+    for name in SOURCES:
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+        copy(ROOT / name, clone / name)
+    for name in with_what_it_needs(BUILD_TOOL):
+        for top in {file.parts[0] for file in metadata.files(name) or ()} - {"..", "__pycache__"}:
+            (tools / top).symlink_to(metadata.distribution(name).locate_file(top))
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("PIP_", "PYTHON", "MAKE"))}
+    environment |= {"PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull, "PYTHONPATH": str(tools)}
+    built = subprocess.run(
+        ["make", "wheel", f"PYTHON={sys.executable}"],
+        cwd=clone, env=environment, capture_output=True, text=True, timeout=180,
+    )  # fmt: skip
+    assert built.returncode == 0, built.stdout + built.stderr
+    return clone
+
+
+@pytest.fixture(scope="module")
+def wheel(clone: Path) -> Path:
+    (built,) = (clone / "dist").glob("*.whl")
     return built
+
+
+def test_a_wheel_is_built_without_the_development_environment(clone: Path) -> None:
+    assert not (clone / ".venv").exists()
+    (packages,) = (clone / "build" / "venv").glob("lib/python*/site-packages")
+    installed = {found.name.lower() for found in metadata.distributions(path=[str(packages)])}
+    assert "pip" in installed and installed <= {"pip", "setuptools"}
+
+
+def test_the_build_tool_is_what_the_project_names() -> None:
+    project = (ROOT / "pyproject.toml").read_text("utf-8")
+    assert f'requires = ["{BUILD_TOOL}>=' in project
+    assert f"\n{BUILD_TOOL}==" in (ROOT / "constraints.txt").read_text("utf-8")
 
 
 def test_wheel_holds_the_library_alone(wheel: Path) -> None:

@@ -11,6 +11,7 @@ from stable_baselines3.common.vec_env import VecEnv
 
 from rmt_rl.forgetting import warn_user
 from rmt_rl.resuming.resets import note_left, were_left_alone
+from rmt_rl.threads import advise_threads
 from rmt_rl.workers import name_the_dead, watched
 
 
@@ -93,6 +94,7 @@ class ResumableAlgorithm(OnPolicyAlgorithm):
 
         :raises DeadEnvironmentError: if the worker process of an environment has died
         """
+        advise_threads(self.policy, self.device, stacklevel=4)  # the caller of MemoryPPO's or MemoryA2C's
         self._iteration, self._log_interval = 0, log_interval
         envs = [] if self.env is None else [self.env]
         envs += envs_of(callback)

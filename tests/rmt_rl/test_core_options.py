@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +16,13 @@ from rmt_rl.cores.blocks import Block, GRUGate, gelu
 from tests.rmt_rl.core_cases import CASES, INPUT_DIM, Case, assert_close, every_core, gradients, leaves, play
 from tests.rmt_rl.core_reference import gate
 
-ATTENTION_CORES = [name for name in CORES if name not in ("gru", "lstm", "none")]
+
+def having(option: str) -> list[str]:
+    """The registered cores whose constructor takes ``option``."""
+    return [name for name in CORES if option in inspect.signature(CORES[name]).parameters]
+
+
+ATTENTION_CORES = having("heads")
 SIZES = {
     "rmt": ["width", "layers", "heads", "segment_length", "memory_tokens", "feedforward"],
     "xl": ["width", "layers", "heads", "memory_length", "feedforward"],
@@ -28,6 +35,13 @@ every_size = pytest.mark.parametrize(
     ("core", "option"), [(core, option) for core, options in SIZES.items() for option in options]
 )
 every_attention_core = pytest.mark.parametrize("core", ATTENTION_CORES)
+
+
+def test_the_options_that_cores_are_tested_for() -> None:
+    assert {"rmt", "rmt_encoder", "xl", "rmt_xl", "armt"} <= set(ATTENTION_CORES)
+    assert set(having("persistent_tokens")) == set(ATTENTION_CORES)
+    assert {*ATTENTION_CORES, "gru", "lstm"} <= set(having("dropout"))
+    assert {*having("dropout"), "none"} <= set(having("layers"))
 
 
 # -- refusals ------------------------------------------------------------------------------------------------
@@ -52,7 +66,9 @@ def test_a_core_is_a_name_or_a_class(core: Any) -> None:
 
 @every_core
 def test_an_unknown_option_is_named_with_those_there_are(case: Case) -> None:
-    with pytest.raises(ValueError, match=r"has no option 'widht'; it has .*width.*layers"):
+    known = [name for name in inspect.signature(CORES[case.core]).parameters if name != "input_dim"]
+    assert "width" in known
+    with pytest.raises(ValueError, match=rf"has no option 'widht'; it has {', '.join(known)}$"):
         make_core(case.core, INPUT_DIM, widht=8)
 
 
@@ -94,7 +110,7 @@ def test_heads_divide_the_width(core: str) -> None:
         make_core(core, INPUT_DIM, width=12, heads=5)
 
 
-@pytest.mark.parametrize("core", [name for name in CORES if name != "none"])
+@pytest.mark.parametrize("core", having("dropout"))
 @pytest.mark.parametrize("value", [-0.1, 1.0, 7, float("nan")])
 def test_dropout_is_a_probability_below_one(core: str, value: float) -> None:
     with pytest.raises(ValueError, match=rf"dropout must be in \[0, 1\), got {value}"):
@@ -235,7 +251,7 @@ def test_states_are_mapped_leaf_by_leaf() -> None:
 # -- dropout -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("core", [name for name in CORES if name != "none"])
+@pytest.mark.parametrize("core", having("dropout"))
 @pytest.mark.parametrize("steps", [1, 9])
 def test_dropout_acts_in_training_alone(core: str, steps: int) -> None:
     case = next(c for c in CASES if c.core == core)

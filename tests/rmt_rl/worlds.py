@@ -9,6 +9,8 @@ import numpy as np
 from gymnasium import spaces
 from stable_baselines3.common.monitor import Monitor
 
+from tests.rmt_rl.core_cases import FIRST_CASES
+
 OBSERVATIONS: dict[str, spaces.Space[Any]] = {
     "box": spaces.Box(-1, 1, (3,), np.float32),
     "discrete": spaces.Discrete(5),
@@ -131,7 +133,8 @@ class Broken(Noise):
         return obs, reward, terminated, truncated, info
 
 
-CORE_KWARGS: dict[str, dict[str, Any]] = {
+# A core without a row here takes the options of its first case under the laws.
+CORE_KWARGS: dict[str, dict[str, Any]] = {case.core: case.options for case in FIRST_CASES} | {
     "rmt": dict(width=8, heads=2, layers=1, segment_length=3, memory_tokens=2),
     "rmt_xl": dict(width=8, heads=2, layers=1, segment_length=3, memory_tokens=2, memory_length=2),
     "rmt_encoder": dict(width=8, heads=2, layers=1, segment_length=3, memory_tokens=2),
