@@ -27,8 +27,8 @@ class MemoryA2C(MemoryOnPolicyAlgorithm, A2C):
     :param n_steps: steps of a rollout per environment
     :param sequence_length: steps of a training sequence, a divisor of ``n_steps``: how far gradients reach
         back; by default ``n_steps``
-    :param a2c_args: further ones in the order of SB3's ``A2C``: ``gamma``, ``gae_lambda``, ...
-    :param a2c_kwargs: every other argument of SB3's ``A2C``
+    :param a2c_kwargs: every other argument of SB3's ``A2C``; those in the signature are in its order and
+        have its defaults
     :raises ValueError: if the lengths do not fit each other, or an option of the core is out of range
     """
 
@@ -38,14 +38,25 @@ class MemoryA2C(MemoryOnPolicyAlgorithm, A2C):
         env: GymEnv | str,
         learning_rate: float | Schedule = 7e-4,
         n_steps: int = 32,
-        *a2c_args: Any,
+        gamma: float = 0.99,
+        gae_lambda: float = 1.0,
+        ent_coef: float = 0.0,
+        vf_coef: float = 0.5,
+        max_grad_norm: float = 0.5,
+        rms_prop_eps: float = 1e-5,
+        use_rms_prop: bool = True,
+        use_sde: bool = False,
+        *,
         sequence_length: int | None = None,
         **a2c_kwargs: Any,
     ) -> None:
         check_algorithm_kwargs(A2C, a2c_kwargs)
         check_lengths(n_steps, n_steps if sequence_length is None else sequence_length)
         self.sequence_length = int(n_steps if sequence_length is None else sequence_length)
-        super().__init__(policy, env, learning_rate, int(n_steps), *a2c_args, **a2c_kwargs)
+        super().__init__(
+            policy, env, learning_rate, int(n_steps), gamma, gae_lambda, ent_coef, vf_coef, max_grad_norm,
+            rms_prop_eps, use_rms_prop, use_sde, **a2c_kwargs,
+        )  # fmt: skip
 
     def learn(
         self,

@@ -29,8 +29,8 @@ class MemoryPPO(MemoryOnPolicyAlgorithm, PPO):
     :param batch_size: steps of a minibatch
     :param sequence_length: steps of a training sequence: how far gradients reach back
     :param policy_kwargs: ``core``, ``core_kwargs``, ``share_memory`` and what SB3's policies take
-    :param ppo_args: further ones in the order of SB3's ``PPO``: ``n_epochs``, ``gamma``, ...
-    :param ppo_kwargs: every other argument of SB3's ``PPO``
+    :param ppo_kwargs: every other argument of SB3's ``PPO``; those in the signature are in its order and
+        have its defaults
     :raises ValueError: if the lengths do not fit each other, or an option of the core is out of range
     """
 
@@ -41,14 +41,28 @@ class MemoryPPO(MemoryOnPolicyAlgorithm, PPO):
         learning_rate: float | Schedule = 3e-4,
         n_steps: int = 512,
         batch_size: int = 256,
-        *ppo_args: Any,
+        n_epochs: int = 10,
+        gamma: float = 0.99,
+        gae_lambda: float = 0.95,
+        clip_range: float | Schedule = 0.2,
+        clip_range_vf: float | Schedule | None = None,
+        normalize_advantage: bool = True,
+        ent_coef: float = 0.0,
+        vf_coef: float = 0.5,
+        max_grad_norm: float = 0.5,
+        use_sde: bool = False,
+        *,
         sequence_length: int = 64,
         **ppo_kwargs: Any,
     ) -> None:
         check_algorithm_kwargs(PPO, ppo_kwargs)
         check_lengths(n_steps, sequence_length, batch_size)
         self.sequence_length = int(sequence_length)
-        super().__init__(policy, env, learning_rate, int(n_steps), int(batch_size), *ppo_args, **ppo_kwargs)
+        super().__init__(
+            policy, env, learning_rate, int(n_steps), int(batch_size), n_epochs, gamma, gae_lambda,
+            clip_range, clip_range_vf, normalize_advantage, ent_coef, vf_coef, max_grad_norm,
+            use_sde, **ppo_kwargs,
+        )  # fmt: skip
 
     def learn(
         self,

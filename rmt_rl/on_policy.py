@@ -80,7 +80,8 @@ class MemoryOnPolicyAlgorithm(ResumableAlgorithm, SavingAlgorithm, CopyingAlgori
         # Here, as ``load`` sets the model up with other lengths than the constructor was given.
         check_lengths(self.n_steps, self.sequence_length, self.batch_size)
         self.n_steps, self.sequence_length = int(self.n_steps), int(self.sequence_length)
-        self.batch_size = None if self.batch_size is None else int(self.batch_size)
+        if self.batch_size is not None:
+            self.batch_size = int(self.batch_size)
         if self.rollout_buffer_class is None:
             is_dict = isinstance(self.observation_space, spaces.Dict)
             self.rollout_buffer_class = MemoryDictRolloutBuffer if is_dict else MemoryRolloutBuffer

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
-
 import torch as th
 from torch import nn
+
+from rmt_rl.forgetting import warn_user
 
 MANY_THREADS = 4
 SMALL_MODEL = 1_000_000
@@ -15,7 +15,7 @@ _advised = False
 """whether this process has been told"""
 
 
-def advise_threads(policy: nn.Module, device: th.device, stacklevel: int = 2) -> None:
+def advise_threads(policy: nn.Module, device: th.device) -> None:
     """Warn, once per process, if many torch threads compute a small policy on the CPU.
 
     Threads that wait for each other at the end of every operation cost more than they compute, most of all
@@ -23,7 +23,6 @@ def advise_threads(policy: nn.Module, device: th.device, stacklevel: int = 2) ->
 
     :param policy: what is trained
     :param device: where it is trained
-    :param stacklevel: as that of ``warnings.warn``, which counts this function as the first
     """
     global _advised
     threads = th.get_num_threads()
@@ -33,10 +32,8 @@ def advise_threads(policy: nn.Module, device: th.device, stacklevel: int = 2) ->
     if size >= SMALL_MODEL:
         return
     _advised = True
-    warnings.warn(
+    warn_user(
         f"torch uses {threads} threads for a policy of {size:,} parameters on the CPU: one that small is "
         "usually faster with a single thread, on a busy machine several times. Call "
-        "torch.set_num_threads(1) before learn, or set OMP_NUM_THREADS=1. (This is said once.)",
-        UserWarning,
-        stacklevel=stacklevel,
+        "torch.set_num_threads(1) before learn, or set OMP_NUM_THREADS=1. (This is said once.)"
     )

@@ -94,7 +94,7 @@ class ResumableAlgorithm(OnPolicyAlgorithm):
 
         :raises DeadEnvironmentError: if the worker process of an environment has died
         """
-        advise_threads(self.policy, self.device, stacklevel=4)  # the caller of MemoryPPO's or MemoryA2C's
+        advise_threads(self.policy, self.device)
         self._iteration, self._log_interval = 0, log_interval
         envs = [] if self.env is None else [self.env]
         envs += envs_of(callback)

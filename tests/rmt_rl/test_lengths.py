@@ -102,7 +102,6 @@ def test_positional_arguments_are_sb3s(ours: Any, theirs: Any) -> None:
         max_grad_norm=0.1875, rms_prop_eps=1e-3, use_rms_prop=False, use_sde=False,
     )  # fmt: skip
     names = names[: names.index("use_sde") + 1]
-    # A2C's normalize_advantage comes later than use_sde.
     given = [values[name] for name in names]
     model = ours("MlpPolicy", worlds(), *given, sequence_length=6, policy_kwargs=POLICY)
     for name, value in zip(names, given, strict=True):
@@ -111,3 +110,13 @@ def test_positional_arguments_are_sb3s(ours: Any, theirs: Any) -> None:
     assert model.sequence_length == 6
     if ours is MemoryPPO:
         assert model.clip_range(1.0) == 0.125 and model.clip_range_vf(1.0) == 0.0625
+
+
+@pytest.mark.parametrize(("ours", "theirs"), [(MemoryPPO, PPO), (MemoryA2C, A2C)])
+def test_arguments_have_sb3s_order_and_defaults(ours: Any, theirs: Any) -> None:
+    own, sb3 = inspect.signature(ours).parameters, inspect.signature(theirs).parameters
+    positional = [one for one in own.values() if one.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD]
+    assert [one.name for one in positional] == list(sb3)[: len(positional)]
+    for one in positional:
+        if one.name not in ("n_steps", "batch_size"):
+            assert one.default == sb3[one.name].default, one.name
