@@ -39,11 +39,12 @@ class _Calls:
 _calls: WeakKeyDictionary[Any, _Calls] = WeakKeyDictionary()
 
 
-def note_call(policy: Any, begins: bool, omits: bool) -> None:
+def note_call(policy: Any, begins: bool, omits: bool, returned: MemoryState) -> None:
     """Take note of a call of a policy whose core has a memory, and warn if memories are forgotten.
 
-    :param begins: whether it has neither a state nor an episode start
+    :param begins: whether it had neither a state nor an episode start
     :param omits: whether it did not say so
+    :param returned: what it returns
     """
     calls = _calls.setdefault(policy, _Calls())
     if calls.is_warned:
@@ -60,13 +61,7 @@ def note_call(policy: Any, begins: bool, omits: bool) -> None:
             "episode_start=np.ones(n_envs, bool)"
         )
     calls.omitted = calls.omitted or omits
-
-
-def note_result(policy: Any, state: MemoryState) -> None:
-    """Take note of what a call that ``begins`` has returned."""
-    calls = _calls.get(policy)
-    if calls is not None and not calls.is_warned:
-        calls.returned = [*calls.returned[-1:], ref(state)]
+    calls.returned = [*calls.returned[-1:], ref(returned)]
 
 
 def warn_user(message: str) -> None:

@@ -36,7 +36,7 @@ from rmt_rl.evaluating import (
     as_step,
     require_batch,
 )
-from rmt_rl.forgetting import OMITTED, note_call, note_result, warn_user
+from rmt_rl.forgetting import OMITTED, note_call, warn_user
 from rmt_rl.masking import check_action_masks, masked_distribution
 from rmt_rl.spaces import (
     Encoding,
@@ -367,10 +367,6 @@ class MemoryActorCriticPolicy(ActorCriticPolicy):
                 "the memory begins afresh. Pass the state that the last call returned."
             )
         states = self.states_for(state, count)
-        begins = state is None and episode_start is None
-        remembers = any(map(len, states))  # a core without a memory has an empty state
-        if remembers:
-            note_call(self, begins, omits)
         starts = (
             np.zeros(count, bool) if episode_start is None else np.asarray(episode_start, bool).reshape(-1)
         )
@@ -390,8 +386,8 @@ class MemoryActorCriticPolicy(ActorCriticPolicy):
             # A Box of a single number has arrays of shape (), a Discrete has numbers.
             array = array[0, ...] if isinstance(self.action_space, spaces.Box) else array[0]
         after = MemoryState(self.describe_memory(), count, states)
-        if begins and remembers:
-            note_result(self, after)
+        if any(map(len, states)):  # a core without a memory has an empty state
+            note_call(self, state is None and episode_start is None, omits, after)
         return array, after
 
     def warm_up(

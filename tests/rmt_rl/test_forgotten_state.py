@@ -72,6 +72,9 @@ def test_what_is_right_is_not_warned_of(warned: Any) -> None:
         starts = np.zeros(2, bool)
     evaluate_policy(model, env, n_eval_episodes=3, warn=False)
     model.learn(36)
+    for _ in range(2):  # calls that fail begin nothing
+        with pytest.raises(ValueError, match="NaN"):
+            model.predict(np.full((2, 3), np.nan))
     assert warned() == []
 
 
