@@ -111,6 +111,8 @@ class MemoryActorCriticPolicy(ActorCriticPolicy):
         super().__init__(observation_space, action_space, lr_schedule, *args, **kwargs)
         self.encoding = Encoding(observation_space)
         self.register_buffer("action_start", start_of(action_space), persistent=False)
+        # Asked several times a step: plain attributes cost less than what torch's modules look up.
+        self._encodes, self._shifts = self.encoding.is_needed, self.action_start is not None
 
     def make_features_extractor(self) -> BaseFeaturesExtractor:
         return make_extractor(
@@ -125,7 +127,7 @@ class MemoryActorCriticPolicy(ActorCriticPolicy):
         :raises ValueError: if a Discrete or MultiDiscrete observation is none of its space
         """
         try:
-            return super().extract_features(self.encoding(obs), features_extractor)
+            return super().extract_features(self.encoding(obs) if self._encodes else obs, features_extractor)
         except RuntimeError as error:
             if "Class values must be" not in str(error):  # torch's, from one-hots
                 raise
@@ -240,11 +242,10 @@ class MemoryActorCriticPolicy(ActorCriticPolicy):
         except ValueError:  # torch names the parameters of a distribution, which a user has never seen
             check_finite(latent_pi)
             raise
-        return (
-            distribution
-            if self.action_start is None
-            else ShiftedDistribution(distribution, self.action_start)
-        )
+        if not self._shifts:
+            return distribution
+        assert self.action_start is not None
+        return ShiftedDistribution(distribution, self.action_start)
 
     def bounded(self, actions: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """Actions as the environment takes them: of its space's type, those of a Box within its bounds."""

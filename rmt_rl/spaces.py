@@ -135,10 +135,13 @@ class Encoding(nn.Module):
                 self.starts[key] = f"start_{index}"  # a key may be no name of a buffer
                 self.register_buffer(self.starts[key], start, persistent=False)
 
+    @property
+    def is_needed(self) -> bool:
+        """Whether it changes anything."""
+        return bool(self.starts or self.scalars)
+
     def forward(self, observations: PyTorchObs) -> PyTorchObs:
         """Observations (B, ...) as the environment gives them, to (B, ...)."""
-        if not self.starts and not self.scalars:
-            return observations
         parts: Any = {None: observations} if isinstance(observations, Tensor) else dict(observations)
         for key, name in self.starts.items():
             parts[key] = parts[key].long() - getattr(self, name)

@@ -112,10 +112,16 @@ class MemoryCore(nn.Module, ABC, Generic[StateT]):
                 f"episode_starts must be bool of shape {tuple(inputs.shape[:2])}, "
                 f"got {episode_starts.dtype} of shape {tuple(episode_starts.shape)}"
             )
+        count = inputs.shape[0]
+        given: Any = state
+        if isinstance(given, tuple) and all(
+            isinstance(leaf, Tensor) and leaf.dim() and leaf.shape[0] == count for leaf in given
+        ):
+            return  # the usual case, without the names
         for name, leaf in named_leaves(state):
-            if leaf.dim() == 0 or leaf.shape[0] != inputs.shape[0]:
+            if leaf.dim() == 0 or leaf.shape[0] != count:
                 rows = leaf.shape[0] if leaf.dim() else "no"
-                raise ValueError(f"the state's {name} has {rows} rows, the inputs have {inputs.shape[0]}")
+                raise ValueError(f"the state's {name} has {rows} rows, the inputs have {count}")
 
 
 def named_leaves(state: tuple[Any, ...], prefix: str = "") -> Iterator[tuple[str, Tensor]]:

@@ -190,8 +190,10 @@ def check_position(model: Any, env: DummyVecEnv) -> None:
         th.testing.assert_close(values[row], expected[0])
 
 
-@pytest.mark.parametrize("algorithm", [MemoryPPO, MemoryA2C])
-@pytest.mark.parametrize("error", [None, ArithmeticError, KeyboardInterrupt])
+@pytest.mark.parametrize(
+    ("algorithm", "error"),
+    [(MemoryPPO, None), (MemoryPPO, KeyboardInterrupt), (MemoryA2C, ArithmeticError)],
+)
 @pytest.mark.parametrize("step", [1, 6, 7, 12, 17])
 def test_going_on_after_a_callback_has_ended_it(algorithm: Any, error: Any, step: int) -> None:
     """Step 6 ends the first environment's episode, 7 the second's, 12 the rollout; 17 is in the second."""

@@ -202,9 +202,9 @@ def test_workers_get_the_start(tmp_path: Path) -> None:
     ("observation", "action"),
     [
         ("discrete", MULTI),
-        ("dict", DISCRETE),
+        pytest.param("dict", DISCRETE, marks=pytest.mark.slow),
         ("dict", spaces.Box(-1, 1, (), np.float32)),
-        ("discrete", spaces.Box(-1, 1, (2,), np.float16)),
+        pytest.param("discrete", spaces.Box(-1, 1, (2,), np.float16), marks=pytest.mark.slow),
     ],
     ids=str,
 )
