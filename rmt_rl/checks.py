@@ -40,10 +40,10 @@ def check_numbers(
     first = array[where]
     if np.isnan(first):
         numbers = f"{int(np.isnan(array).sum())} NaN"
-    elif np.isinf(first):
-        numbers = f"{int(np.isinf(array).sum())} times infinity"
     else:
-        numbers = f"{int((~good).sum())} numbers too large for float32"
+        count = int(np.isinf(array).sum()) if np.isinf(first) else int((~good).sum())
+        kind = "infinite numbers" if np.isinf(first) else "numbers too large for float32"
+        numbers = f"{count} {kind if count > 1 else kind.replace('numbers', 'number')}"
     place = ""
     if step is not None:
         row = where[0] if environments is None else environments[where[0]]

@@ -106,7 +106,12 @@ def test_unknown_environment() -> None:
         MemoryPPO("MlpPolicy", "CartPol-v1")
 
 
-VALUES = [(np.inf, "infinity"), (-np.inf, "infinity"), (1e60, "too large for float32"), (np.nan, "NaN")]
+VALUES = [
+    (np.inf, "infinite number"),
+    (-np.inf, "infinite number"),
+    (1e60, "too large for float32"),
+    (np.nan, "NaN"),
+]
 
 
 class Poisoned(Noise):

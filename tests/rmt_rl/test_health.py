@@ -110,7 +110,9 @@ def test_nan_reward(tmp_path: Path) -> None:
 
 def test_infinite_reward(tmp_path: Path) -> None:
     env = DummyVecEnv([lambda: Noise(seed=1), lambda: Bad(math.inf)])
-    words = r"rewards .*infinity, the first at index \(1,\) \(environment 1, at step 62 of training\)"
+    words = (
+        r"rewards .*1 infinite number, the first at index \(1,\) \(environment 1, at step 62 of training\)"
+    )
     breaks(tmp_path, build(env), ValueError, words, 2 * ROLLOUT)
 
 

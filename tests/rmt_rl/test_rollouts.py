@@ -111,7 +111,7 @@ class CutWithIntegers(Noise):
         ([None, 1, 2], "no numbers|NaN"),
         ([[1], [1, 2], [3]], "no numbers"),
         (np.array([0.0, 1e60, 1.0]), r"too large for float32, .*\(environment 1, at step 7 of.*1e\+60"),
-        (np.array([0.0, np.inf, 1.0]), r"infinity, .*environment 1, at step 7 of"),
+        (np.array([0.0, np.inf, 1.0]), r"infinite number, .*environment 1, at step 7 of"),
     ],
 )
 def test_what_is_no_reward(rewards: Any, message: str) -> None:
