@@ -1,6 +1,6 @@
 """Supervised tasks of seconds that only a memory can solve: how fast a core learns to use its memory.
 
-Symbols are one-hot of ``SYMBOLS``, drawn anew for each episode. The answers that ``judged`` marks are about an
+Symbols are one-hot of ``SYMBOLS``, drawn anew for each episode. Answers that ``judged`` marks are about an
 earlier segment, in every task, so that a core that hands nothing on stays at chance there.
 """
 
