@@ -162,13 +162,15 @@ def learn_micro_task(
     updates: int | None = None,
     batch: int = 32,
     learning_rate: float = 1e-3,
+    max_grad_norm: float = 0.5,
     solved: float = 0.97,
     window: int = 10,
 ) -> Learnt:
-    """Train on new episodes with plain Adam until enough of the judged answers are right.
+    """Train on new episodes with Adam until enough of the judged answers are right.
 
     :param updates: at most; by default the task's own number
     :param batch: episodes of an update
+    :param max_grad_norm: gradients are clipped at it, by default where PPO does
     :param solved: share of right answers, among those judged in the last ``window`` updates together
     """
     rng = np.random.default_rng(seed)
@@ -184,6 +186,7 @@ def learn_micro_task(
         loss = F.cross_entropy(logits[due], answers[due])
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
+        nn.utils.clip_grad_norm_(model.parameters(), max_grad_norm)
         optimizer.step()
         right = logits.detach().argmax(-1).numpy() == episodes.answers
         counts.append((int((right & episodes.judged).sum()), int(episodes.judged.sum())))
