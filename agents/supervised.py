@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from agents.micro_tasks import MicroTask
 from rmt_rl import make_core
 
 
@@ -141,3 +142,56 @@ def accuracy(model: Answerer, source: Source, level: int, episodes: int, batch: 
         right = model(torch.from_numpy(played.observations)).argmax(-1).numpy() == played.answers
         shares += ((right & played.due).sum(1) / played.due.sum(1)).tolist()
     return shares
+
+
+class Learnt(NamedTuple):
+    """How long a core took for a micro-task."""
+
+    updates: int
+    """until it was solved, or as many as there were"""
+    solved: bool
+    right: float
+    """share of the judged answers that were right over the last updates"""
+
+
+def learn_micro_task(
+    model: Answerer,
+    task: MicroTask,
+    seed: int,
+    *,
+    updates: int | None = None,
+    batch: int = 32,
+    learning_rate: float = 1e-3,
+    max_grad_norm: float = 0.5,
+    solved: float = 0.97,
+    window: int = 10,
+) -> Learnt:
+    """Train on new episodes with Adam until enough of the judged answers are right.
+
+    :param updates: at most; by default the task's own number
+    :param batch: episodes of an update
+    :param max_grad_norm: gradients are clipped at it, by default where PPO does
+    :param solved: share of right answers, among those judged in the last ``window`` updates together
+    """
+    rng = np.random.default_rng(seed)
+    optimizer = torch.optim.Adam(model.parameters(), learning_rate, fused=True)
+    most = task.updates if updates is None else updates
+    counts: list[tuple[int, int]] = []
+    share = 0.0
+    model.train()
+    for update in range(1, most + 1):
+        episodes = task.draw(rng, batch)
+        logits = model(torch.from_numpy(episodes.observations))
+        due, answers = torch.from_numpy(episodes.due), torch.from_numpy(episodes.answers)
+        loss = F.cross_entropy(logits[due], answers[due])
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        nn.utils.clip_grad_norm_(model.parameters(), max_grad_norm)
+        optimizer.step()
+        right = logits.detach().argmax(-1).numpy() == episodes.answers
+        counts.append((int((right & episodes.judged).sum()), int(episodes.judged.sum())))
+        hits, judged = np.sum(counts[-window:], axis=0)
+        share = float(hits / judged)
+        if update >= window and share >= solved:
+            return Learnt(update, True, share)
+    return Learnt(most, False, share)
