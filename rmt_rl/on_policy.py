@@ -31,7 +31,6 @@ from rmt_rl.policies import (
     MemoryMultiInputActorCriticPolicy,
     Observation,
 )
-from rmt_rl.resuming.interrupts import HeldInterrupt
 from rmt_rl.resuming.resumable import ResumableAlgorithm
 from rmt_rl.rollouts import take_dones, take_rewards
 from rmt_rl.saving.archive import SavingAlgorithm
@@ -152,7 +151,7 @@ class MemoryOnPolicyAlgorithm(ResumableAlgorithm, SavingAlgorithm, CopyingAlgori
 
             after: Any = None  # where the environments then are
             try:
-                with HeldInterrupt():
+                with self._interrupts:
                     new_obs, rewards, dones, infos = env.step(clipped_actions)
                     dones = take_dones(dones, env.num_envs)
                     after = new_obs, dones, states

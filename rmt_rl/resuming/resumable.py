@@ -10,6 +10,7 @@ from stable_baselines3.common.type_aliases import MaybeCallback
 from stable_baselines3.common.vec_env import VecEnv
 
 from rmt_rl.forgetting import warn_user
+from rmt_rl.resuming.interrupts import HeldInterrupts
 from rmt_rl.resuming.resets import note_left, were_left_alone
 from rmt_rl.threads import advise_threads
 from rmt_rl.workers import name_the_dead, watched
@@ -79,6 +80,8 @@ class ResumableAlgorithm(OnPolicyAlgorithm):
     _iteration = 0
     """rollouts of the present training, those before it was resumed included"""
     _log_interval: int | None = 1
+    _interrupts: ClassVar[HeldInterrupts] = HeldInterrupts()
+    """of the process, as signals are"""
 
     def learn(
         self,
@@ -100,7 +103,7 @@ class ResumableAlgorithm(OnPolicyAlgorithm):
         envs += envs_of(callback)
         has_ended = False
         try:
-            with watched(envs):
+            with watched(envs), self._interrupts.listening():
                 super().learn(total_timesteps, callback, 1, tb_log_name, reset_num_timesteps, progress_bar)
             has_ended = True
             return self
