@@ -1,0 +1,193 @@
+"""An auxiliary loss: from what the memory puts out, predict the present observation or an earlier one.
+
+Where rewards are rare they say too little about what to keep. Reconstruction gives the memory a gradient at
+every step; Pleines et al. (2023, "Memory Gym") needed it for a Transformer-XL to learn Mortar Mayhem.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from gymnasium import spaces
+from stable_baselines3.common.preprocessing import is_image_space
+from stable_baselines3.common.type_aliases import PyTorchObs
+from torch import Tensor, nn
+
+from rmt_rl.cores.base import require_positive
+
+TARGETS = ("observation", "features")
+MOST_NUMBERS = 2**14
+"""that an observation may have to be reconstructed itself: a picture of 64 x 64 in three colours fits"""
+MOST_IDS = 64
+"""values of an integer Box that are taken for ids"""
+
+
+class _AddLoss(torch.autograd.Function):
+    """Return ``values`` as they are, and let the gradient of ``loss`` be 1 whatever happens to them.
+
+    So a loss is added to that which an algorithm makes of the values, without its knowing.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, loss: Tensor) -> Tensor:
+        return values.view_as(values)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> tuple[Tensor, Tensor]:
+        (gradient,) = gradients
+        return gradient, gradient.new_ones(())
+
+
+def add_loss(values: Tensor, loss: Tensor) -> Tensor:
+    """Return ``values``; a backward pass through them also adds the gradient of ``loss``, a scalar.
+
+    It adds it once for each backward pass that reaches them, also where their own gradient is 0.
+    """
+    return cast(Tensor, _AddLoss.apply(values, loss))  # type: ignore[no-untyped-call]
+
+
+class Reconstruction(nn.Module):
+    """Predicts observations from the memory's outputs, and says how well: one hidden layer.
+
+    The loss of one observation is a mean over its numbers: cross-entropy for what has values to choose from
+    (Discrete, MultiDiscrete, MultiBinary, and integer Boxes of at most 64 values, such as grids of ids),
+    binary cross-entropy for images, as Pleines et al. do, and Huber's for other Boxes, which should be of
+    order 1 (``VecNormalize`` makes them so). Of a Dict it is the sum over its entries.
+
+    :param space: of observations
+    :param input_dim: of the memory's outputs
+    :param features_dim: of what the features extractor makes of an observation
+    :param coef: factor of the loss beside the algorithm's own; the algorithm's are ``ent_coef``, ``vf_coef``
+    :param steps: how many steps back the observation lies; 0 for the present one. Steps whose episode or
+        training sequence does not reach back that far have no loss
+    :param target: "observation", or "features" for what the extractor makes of it, without a gradient
+    :param width: of the hidden layer; by default that of the memory's outputs
+    :raises ValueError: if an option is out of range, or the observation is too large to be reconstructed
+    """
+
+    def __init__(
+        self,
+        space: spaces.Space[Any],
+        input_dim: int,
+        features_dim: int,
+        coef: float = 0.1,
+        steps: int = 0,
+        target: str = "observation",
+        width: int | None = None,
+    ) -> None:
+        super().__init__()
+        if not 0.0 < coef < float("inf"):
+            raise ValueError(f"coef must be a finite number above 0, got {coef}")
+        self.coef, self.steps, self.target = (
+            coef,
+            steps if steps == 0 else require_positive("steps", steps),
+            target,
+        )
+        if target not in TARGETS:
+            raise ValueError(f"target must be one of {', '.join(map(repr, TARGETS))}, got {target!r}")
+        parts: dict[str, Any] = space.spaces if isinstance(space, spaces.Dict) else {"": space}
+        self.parts: dict[str, _Part] = {"": _Numbers(features_dim)}
+        if target == "observation":
+            self.parts = {key: _part_of(key, part) for key, part in parts.items()}
+        hidden = input_dim if width is None else require_positive("width", width)
+        self.hidden = nn.Sequential(nn.Linear(input_dim, hidden), nn.ReLU())
+        # Not by the keys' names, which may be no names of modules.
+        self.heads = nn.ModuleList(nn.Linear(hidden, part.n_outputs) for part in self.parts.values())
+
+    def forward(self, outputs: Tensor, target: PyTorchObs, episode_starts: Tensor) -> Tensor:
+        """Mean loss, without ``coef``.
+
+        :param outputs: (B, T, D) of the memory
+        :param target: (B * T, ...) observations or features, a sequence's next to each other
+        :param episode_starts: (B, T) bool
+        :raises ValueError: if no step of a sequence can reach back that far
+        """
+        B, T = episode_starts.shape
+        if self.steps >= T:
+            raise ValueError(
+                f"reconstruction of the observation {self.steps} steps back needs training sequences that "
+                f"are longer: sequence_length is {T}"
+            )
+        back = self.steps
+        hidden = self.hidden(outputs[:, back:]).flatten(0, 1)
+        of_parts = target if isinstance(target, dict) else {"": target}
+        losses = hidden.new_zeros(len(hidden))
+        for head, (key, part) in zip(self.heads, self.parts.items(), strict=True):
+            wanted = of_parts[key].reshape(B, T, -1)[:, : T - back].flatten(0, 1)
+            losses = losses + part.loss(head(hidden), wanted)
+        if not back:
+            return losses.mean()
+        # An episode that starts at t or in the steps before it back to t - steps + 1 hides that observation.
+        starts = episode_starts.cumsum(1)
+        same_episode = (starts[:, back:] == starts[:, : T - back]).flatten()
+        return torch.where(same_episode, losses, 0.0).sum() / same_episode.sum().clamp(min=1)
+
+
+class _Numbers:
+    """Numbers of order 1."""
+
+    def __init__(self, size: int) -> None:
+        self.n_outputs = size
+
+    def loss(self, prediction: Tensor, target: Tensor) -> Tensor:
+        """Loss (N,) of predictions (N, n_outputs)."""
+        target = target.detach().float().flatten(1)
+        return F.smooth_l1_loss(prediction, target, reduction="none").mean(1)
+
+
+class _Binary:
+    """Bits, or brightness from 0 to ``top``."""
+
+    def __init__(self, size: int, top: float = 1.0) -> None:
+        self.n_outputs, self.top = size, top
+
+    def loss(self, logits: Tensor, target: Tensor) -> Tensor:
+        target = target.float().flatten(1) / self.top
+        return F.binary_cross_entropy_with_logits(logits, target, reduction="none").mean(1)
+
+
+class _Choice:
+    """Numbers that each have ``counts`` values from ``low`` on: a softmax for each of them."""
+
+    def __init__(self, counts: Any, low: Any) -> None:
+        self.counts, self.low = torch.as_tensor(counts).flatten(), torch.as_tensor(low).flatten()
+        self.most = int(self.counts.max())
+        self.n_outputs = len(self.counts) * self.most
+
+    def loss(self, logits: Tensor, target: Tensor) -> Tensor:
+        of_numbers = logits.view(-1, len(self.counts), self.most)
+        # Values that a number does not have are never right: their logits are as good as absent.
+        absent = torch.arange(self.most) >= self.counts.unsqueeze(1)
+        of_numbers = of_numbers.masked_fill(absent.to(logits.device), -1e9)
+        values = target.reshape(len(target), -1).round().long() - self.low.to(logits.device)
+        return F.cross_entropy(of_numbers.transpose(1, 2), values, reduction="none").mean(1)
+
+
+_Part = _Numbers | _Binary | _Choice
+
+
+def _part_of(key: str, space: spaces.Space[Any]) -> _Part:
+    where = f" under the key {key!r}" if key else ""
+    size = int(np.prod(space.shape or ()))
+    if size > MOST_NUMBERS:
+        raise ValueError(
+            f"the observation{where} has {size:,} numbers, more than the {MOST_NUMBERS:,} that can be "
+            'reconstructed; say target="features"'
+        )
+    if isinstance(space, spaces.Discrete):
+        return _Choice([int(space.n)], [int(space.start)])
+    if isinstance(space, spaces.MultiDiscrete):
+        return _Choice(space.nvec.astype(np.int64), space.start.astype(np.int64))
+    if isinstance(space, spaces.MultiBinary):
+        return _Binary(size)
+    assert isinstance(space, spaces.Box)
+    if is_image_space(space):
+        return _Binary(size, 255.0)
+    if np.issubdtype(space.dtype, np.integer):
+        low, high = (bound.astype(np.int64) for bound in (space.low, space.high))
+        if (high - low).max() < MOST_IDS:
+            return _Choice(high - low + 1, low)
+    return _Numbers(size)
