@@ -242,6 +242,9 @@ class MemoryOnPolicyAlgorithm(ResumableAlgorithm, SavingAlgorithm, CopyingAlgori
                 stacklevel=2,
             )
         super().train()
+        reconstruction = self.policy.reconstruction
+        if reconstruction is not None and (loss := reconstruction.pop_mean()) is not None:
+            self.logger.record("train/reconstruction_loss", loss)
 
     def replay_error(self, whole: bool = False) -> float:
         """The largest |log-probability replayed - log-probability recorded| in the present rollout.

@@ -38,6 +38,7 @@ from rmt_rl.evaluating import (
 )
 from rmt_rl.forgetting import OMITTED, note_call, warn_user
 from rmt_rl.masking import check_action_masks, masked_distribution
+from rmt_rl.reconstruction import Reconstruction, make_reconstruction
 from rmt_rl.spaces import (
     Encoding,
     ShiftedDistribution,
@@ -71,12 +72,16 @@ class MemoryActorCriticPolicy(ActorCriticPolicy):
         trained on in longer
         episodes. For an actor that is to act far beyond its training length, say False (or
         share_memory=False).
+    :param reconstruction: an auxiliary loss, None for none: options of
+        ``rmt_rl.reconstruction.Reconstruction``, such as ``dict(coef=0.1)``
     :param kwargs: what SB3's ``ActorCriticPolicy`` takes; ``net_arch`` are the heads behind the memory
     :raises ValueError: if a space, the core's name or one of its options will not do
     """
 
     core: MemoryCore[Any]
     critic_core: MemoryCore[Any] | None
+    reconstruction: Reconstruction | None
+    """the auxiliary loss, if there is one"""
     action_start: Tensor | None
     """the first value of every component of an action, if one is not counted from 0"""
 
@@ -90,6 +95,7 @@ class MemoryActorCriticPolicy(ActorCriticPolicy):
         core_kwargs: dict[str, Any] | None = None,
         share_memory: bool = True,
         critic_shapes_memory: bool = True,
+        reconstruction: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
         check_observation_space(observation_space)
@@ -104,6 +110,7 @@ class MemoryActorCriticPolicy(ActorCriticPolicy):
         self.core_name, self.core_kwargs = core, plain_options(core_kwargs or {})
         # Not ``share_memory``: torch's modules have a method of that name.
         self.shares_memory, self.critic_shapes_memory = share_memory, critic_shapes_memory
+        self.reconstruction_options = None if reconstruction is None else plain_options(reconstruction)
         is_adam = kwargs.get("optimizer_class", th.optim.Adam) is th.optim.Adam
         if is_adam and kwargs.get("optimizer_kwargs") is None:
             # SB3's default, in one call for all parameters: a core has many small ones.
@@ -142,6 +149,11 @@ class MemoryActorCriticPolicy(ActorCriticPolicy):
         self.critic_core = None
         if not self.shares_memory:
             self.critic_core = make_core(self.core_name, self.features_dim, **self.core_kwargs)
+        self.reconstruction = None
+        if self.reconstruction_options is not None:
+            self.reconstruction = make_reconstruction(
+                self.observation_space, self.core.output_dim, self.features_dim, self.reconstruction_options
+            )
         self.mlp_extractor = MlpExtractor(
             self.core.output_dim, net_arch=self.net_arch, activation_fn=self.activation_fn, device=self.device
         )
@@ -153,6 +165,7 @@ class MemoryActorCriticPolicy(ActorCriticPolicy):
             core_kwargs=self.core_kwargs,
             share_memory=self.shares_memory,
             critic_shapes_memory=self.critic_shapes_memory,
+            reconstruction=self.reconstruction_options,
             share_features_extractor=self.share_features_extractor,
         )
 
@@ -479,12 +492,14 @@ class MemoryActorCriticPolicy(ActorCriticPolicy):
         else:
             right = actions if isinstance(actions, Tensor) else th.as_tensor(actions, device=self.device)
         observations, before, starts, masks = obs
-        pi, vf = self._features(observations, starts.shape)
-        pi = self.core.replay(pi, before[0], starts)
+        features, vf = self._features(observations, starts.shape)
+        outputs = pi = self.core.replay(features, before[0], starts)
         vf = pi if self.critic_core is None else self.critic_core.replay(vf, before[1], starts)
         pi, vf = self._seen_by_heads(pi, vf)
         distribution = self._get_action_dist_from_latent(self.mlp_extractor.forward_actor(pi), masks)
         values = self.value_net(self.mlp_extractor.forward_critic(vf))
+        if self.reconstruction is not None and self.training and th.is_grad_enabled():
+            values = self.reconstruction.added_to(values, outputs, observations, features, starts)
         return values, distribution.log_prob(right), distribution.entropy()
 
     def evaluate_episode(

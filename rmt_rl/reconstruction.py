@@ -6,6 +6,7 @@ every step; Pleines et al. (2023, "Memory Gym") needed it for a Transformer-XL t
 
 from __future__ import annotations
 
+import inspect
 from typing import Any, cast
 
 import numpy as np
@@ -94,8 +95,36 @@ class Reconstruction(nn.Module):
             self.parts = {key: _part_of(key, part) for key, part in parts.items()}
         hidden = input_dim if width is None else require_positive("width", width)
         self.hidden = nn.Sequential(nn.Linear(input_dim, hidden), nn.ReLU())
+        self.losses: list[Tensor] = []
+        """since ``pop_mean``, without a graph"""
         # Not by the keys' names, which may be no names of modules.
         self.heads = nn.ModuleList(nn.Linear(hidden, part.n_outputs) for part in self.parts.values())
+
+    def added_to(
+        self,
+        values: Tensor,
+        outputs: Tensor,
+        observations: PyTorchObs,
+        features: Tensor,
+        episode_starts: Tensor,
+    ) -> Tensor:
+        """Return ``values``; what is minimised through them has this loss beside it, times ``coef``.
+
+        :param values: of the critic, any shape
+        :param outputs: (B, T, D) of the memory
+        :param observations: (B * T, ...)
+        :param features: (B, T, F), what the extractor made of them
+        :param episode_starts: (B, T) bool
+        """
+        target = features.flatten(0, 1) if self.target == "features" else observations
+        loss = self(outputs, target, episode_starts)
+        self.losses.append(loss.detach())
+        return add_loss(values, self.coef * loss)
+
+    def pop_mean(self) -> float | None:
+        """Mean of the losses since the last call, for the log; None if there were none."""
+        losses, self.losses = self.losses, []
+        return float(torch.stack(losses).mean()) if losses else None
 
     def forward(self, outputs: Tensor, target: PyTorchObs, episode_starts: Tensor) -> Tensor:
         """Mean loss, without ``coef``.
@@ -119,11 +148,27 @@ class Reconstruction(nn.Module):
             wanted = of_parts[key].reshape(B, T, -1)[:, : T - back].flatten(0, 1)
             losses = losses + part.loss(head(hidden), wanted)
         if not back:
-            return losses.mean()
+            return cast(Tensor, losses.mean())
         # An episode that starts at t or in the steps before it back to t - steps + 1 hides that observation.
         starts = episode_starts.cumsum(1)
         same_episode = (starts[:, back:] == starts[:, : T - back]).flatten()
         return torch.where(same_episode, losses, 0.0).sum() / same_episode.sum().clamp(min=1)
+
+
+def make_reconstruction(
+    space: spaces.Space[Any], input_dim: int, features_dim: int, options: dict[str, Any]
+) -> Reconstruction:
+    """Build the loss from the options that a user gave.
+
+    :raises TypeError: for an option that there is not
+    :raises ValueError: if one is out of range
+    """
+    known = list(inspect.signature(Reconstruction).parameters)[3:]
+    if unknown := [name for name in options if name not in known]:
+        raise TypeError(
+            f"reconstruction has no option {', '.join(map(repr, unknown))}; it has {', '.join(known)}"
+        )
+    return Reconstruction(space, input_dim, features_dim, **options)
 
 
 class _Numbers:
@@ -163,6 +208,11 @@ class _Choice:
         absent = torch.arange(self.most) >= self.counts.unsqueeze(1)
         of_numbers = of_numbers.masked_fill(absent.to(logits.device), -1e9)
         values = target.reshape(len(target), -1).round().long() - self.low.to(logits.device)
+        if ((values < 0) | (values >= self.counts.to(logits.device))).any():
+            raise ValueError(
+                "an observation to be reconstructed is outside its space: does a wrapper such as "
+                'VecNormalize change integers? Leave these alone (norm_obs_keys), or say target="features"'
+            )
         return F.cross_entropy(of_numbers.transpose(1, 2), values, reduction="none").mean(1)
 
 

@@ -3,6 +3,7 @@
     python scripts/benchmark_defaults.py
     python scripts/benchmark_defaults.py --tasks cartpole pendulum-no-velocity --n-envs 1 --cores rmt
     python scripts/benchmark_defaults.py --variant rate-1e-3 --ppo-kwargs learning_rate 0.001
+    python scripts/benchmark_defaults.py --variant reconstruction --reconstruction coef 1.0 steps 4
 
 Beside them sb3-contrib's RecurrentPPO at its own defaults (``--cores lstm-contrib``). Appends a row per run
 to results/defaults.json: a deterministic evaluation after each quarter of the training, on environments that
@@ -99,6 +100,10 @@ class Arguments:
     """arguments of MemoryPPO in such a trial"""
     core_kwargs: dict[str, Value] = field(default_factory=dict)
     """options of the core in such a trial"""
+    reconstruction: dict[str, Value] = field(default_factory=dict)
+    """options of an auxiliary loss in such a trial"""
+    steps: int | None = None
+    """of training in such a trial, in place of the tasks' own"""
     jobs: int = 2
     """runs at a time, each with one thread"""
     results: Path = Path("results/defaults.json")
@@ -116,6 +121,8 @@ def build(core: str, env: VecEnv, seed: int, arguments: Arguments) -> Any:
     policy_kwargs: dict[str, Any] = dict(core=core)
     if arguments.core_kwargs:
         policy_kwargs["core_kwargs"] = arguments.core_kwargs
+    if arguments.reconstruction:
+        policy_kwargs["reconstruction"] = arguments.reconstruction
     policy = "MultiInputPolicy" if is_dict else "MlpPolicy"
     options: dict[str, Any] = arguments.ppo_kwargs
     return MemoryPPO(policy, env, seed=seed, device="cpu", policy_kwargs=policy_kwargs, **options)
@@ -130,7 +137,7 @@ def work(name: str, n_envs: int, core: str, seed: int, arguments: Arguments) -> 
     model = build(core, env, 1000 * seed, arguments)
     begin, cpu, curve = perf_counter(), process_time(), []
     for quarter in range(1, 5):
-        missing = task.steps * quarter // 4 - model.num_timesteps
+        missing = (arguments.steps or task.steps) * quarter // 4 - model.num_timesteps
         if missing > 0:
             model.learn(missing, reset_num_timesteps=False)
         returns, _ = evaluate_policy(model, held_out, EPISODES, return_episode_rewards=True)
@@ -143,6 +150,7 @@ def work(name: str, n_envs: int, core: str, seed: int, arguments: Arguments) -> 
         learnt=curve[-1][1] >= task.enough, seconds=perf_counter() - begin, cpu_seconds=process_time() - cpu,
         settings={key: getattr(model, key) for key in names if hasattr(model, key)},
         ppo_kwargs=arguments.ppo_kwargs, core_kwargs=arguments.core_kwargs,
+        reconstruction=arguments.reconstruction,
     )  # fmt: skip
 
 

@@ -100,7 +100,7 @@ def describe_policy(model: SavingAlgorithm) -> dict[str, Any]:
         )
     arguments = model.policy._get_constructor_parameters()
     found = {name: arguments.pop(name) for name in SPACES}
-    for name in ("lr_schedule", "use_sde"):  # the algorithm's
+    for name in ("lr_schedule", "use_sde", "reconstruction"):  # the algorithm's, and of no use for acting
         del arguments[name]
     return dict(
         policy=aliases[type(model.policy)],

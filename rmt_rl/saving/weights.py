@@ -190,10 +190,11 @@ def _check_finite(tensors: Mapping[str, Tensor]) -> None:
 
 
 def _tensors(policy: MemoryActorCriticPolicy) -> dict[str, Tensor]:
-    """The state dict's tensors, each once, under its first name: a shared extractor has three."""
+    """The state dict's tensors that acting takes, each once under its first name: an extractor has three."""
     first: dict[int, tuple[str, Tensor]] = {}
     for name, tensor in policy.state_dict(keep_vars=True).items():
-        first.setdefault(id(tensor), (name, tensor))
+        if not name.startswith("reconstruction."):
+            first.setdefault(id(tensor), (name, tensor))
     return dict(first.values())
 
 

@@ -143,7 +143,8 @@ def test_no_argument_of_the_constructors_is_forgotten() -> None:
     assert taken - left_out == SETTINGS.keys() - {"n_envs", "num_timesteps"}
     assert set(SETTINGS) <= set(vars(model))
     arguments = model.policy._get_constructor_parameters()
-    assert arguments.keys() - {"observation_space", "action_space", "lr_schedule", "use_sde"} == POLICY.keys()
+    elsewhere = {"observation_space", "action_space", "lr_schedule", "use_sde", "reconstruction"}
+    assert arguments.keys() - elsewhere == POLICY.keys()
 
 
 def test_an_extractor_is_kept_once(tmp_path: Path) -> None:
