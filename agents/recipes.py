@@ -59,6 +59,8 @@ class Recipe:
     """one memory for actor and critic, or one each"""
     critic_shapes_memory: bool = True
     """whether the critic's loss trains a shared memory; False for acting far beyond the training length"""
+    reconstruction: dict[str, Value] = field(default_factory=dict)
+    """options of an auxiliary loss, such as ``coef 0.1 steps 4``; empty for none"""
     heads: tuple[int, ...] = (64,)
     """widths of the hidden layers behind the memory, for actor and critic each"""
 
@@ -150,6 +152,7 @@ class Recipe:
             core_kwargs=self.make_core_kwargs(),
             share_memory=self.share_memory,
             critic_shapes_memory=self.critic_shapes_memory,
+            reconstruction=self.reconstruction or None,
             net_arch=dict(pi=list(self.heads), vf=list(self.heads)),
         )
 
