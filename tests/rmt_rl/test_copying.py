@@ -36,8 +36,10 @@ def separate(count: int = 2, **kwargs: Any) -> DummyVecEnv:
     return DummyVecEnv([lambda seed=seed: make(seed) for seed in range(count)])
 
 
-@pytest.mark.parametrize("action", ["discrete", "multi_discrete", "multi_binary", "box"])
-@pytest.mark.parametrize("algorithm", [MemoryPPO, MemoryA2C])
+@pytest.mark.parametrize(
+    ("action", "algorithm"),
+    [("discrete", MemoryA2C), ("multi_discrete", MemoryPPO), ("multi_binary", MemoryA2C), ("box", MemoryPPO)],
+)
 def test_a_copy_goes_on_as_the_first_would(action: str, algorithm: Any) -> None:
     batch = dict(batch_size=12) if algorithm is MemoryPPO else {}
     model = algorithm(

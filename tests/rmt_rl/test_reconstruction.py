@@ -235,7 +235,7 @@ def test_predictions_and_values_are_as_without_it() -> None:
         np.testing.assert_array_equal(np.asarray(one.tolist()), np.asarray(other.tolist()))
 
 
-def test_files_of_weights_and_exports_leave_it_out(tmp_path: Path) -> None:
+def test_files_of_weights_leave_it_out(tmp_path: Path) -> None:
     env = worlds()
     model = build_with(env, dict(coef=0.5)).learn(36)
     model.save_weights(tmp_path / "agent")
@@ -252,6 +252,11 @@ def test_files_of_weights_and_exports_leave_it_out(tmp_path: Path) -> None:
         np.testing.assert_array_equal(
             one.predict(obs, None, starts, True)[0], model.predict(obs, None, starts, True)[0]
         )
+
+
+@pytest.mark.slow  # an export takes seconds
+def test_an_exported_step_leaves_it_out(tmp_path: Path) -> None:
+    model = build_with(worlds(), dict(coef=0.5)).learn(36)
     graph = onnx.load(export_onnx(model, tmp_path / "step"))
     assert not any("reconstruction" in tensor.name for tensor in graph.graph.initializer)
 

@@ -203,7 +203,7 @@ def test_workers_get_the_start(tmp_path: Path) -> None:
     [
         ("discrete", MULTI),
         pytest.param("dict", DISCRETE, marks=pytest.mark.slow),
-        ("dict", spaces.Box(-1, 1, (), np.float32)),
+        pytest.param("dict", spaces.Box(-1, 1, (), np.float32), marks=pytest.mark.slow),
         pytest.param("discrete", spaces.Box(-1, 1, (2,), np.float16), marks=pytest.mark.slow),
     ],
     ids=str,

@@ -26,6 +26,12 @@ from tests.rmt_rl.test_memory_ppo import build, worlds
 from tests.rmt_rl.worlds import CORE_KWARGS, Noise
 
 
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look at silent workers more often, as each of these tests waits for one that is dead."""
+    monkeypatch.setattr("rmt_rl.workers.PATIENCE", 0.05)
+
+
 class RepeatsInWait(VecEnvWrapper):
     """Makes every action twice, within ``step_wait``."""
 
