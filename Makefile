@@ -12,7 +12,7 @@ EXTRAS := bench,dev,envs,export,popgym,train,weights,zoo
 MEMORY_GYM := requirements-memory-gym.txt
 ZOO := requirements-zoo.txt
 # One torch thread for each pytest worker: more of them only fight over the cores.
-PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS)
+PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test slow lint types format wheel clean distclean
