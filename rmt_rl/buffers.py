@@ -31,6 +31,7 @@ class MemoryRolloutBuffer(RolloutBuffer):
     def __init__(self, *args: Any, sequence_length: int, **kwargs: Any) -> None:
         self.sequence_length = sequence_length
         super().__init__(*args, **kwargs)
+        self._has_large_choices = not fits_float32(self.action_space)
 
     def reset(self) -> None:
         self._states: list[CoreStates] = []
@@ -90,9 +91,9 @@ class MemoryRolloutBuffer(RolloutBuffer):
 
     def _exact_actions(self, step: np.ndarray[Any, Any], actions: th.Tensor) -> th.Tensor:
         """Large choices as integers: SB3 hands all over as float32, which does not tell those apart."""
-        return (
-            actions if fits_float32(self.action_space) else self.to_torch(self.actions[step].astype(np.int64))
-        )
+        if not self._has_large_choices:
+            return actions
+        return self.to_torch(self.actions[step].astype(np.int64))
 
     def _flatten(self) -> None:
         """Bring everything from (n_steps, n_envs) to sequences, an environment's next to each other."""

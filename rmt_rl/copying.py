@@ -15,8 +15,8 @@ from torch import Tensor
 
 OF_LEARN: dict[str, list[Any]] = {"_callbacks": [], "_watchers": []}
 """What belongs to the present call of ``learn``, and what a copy has in its place."""
-LOGGER = ("_logger", "_custom_logger")
-"""Open files cannot be copied; the copy's ``learn`` opens its own."""
+POSITION = ("_last_obs", "_last_episode_starts", "_last_original_obs", "_memory")
+"""Where in their episodes the environments are, which says nothing without them."""
 
 
 class CopyingAlgorithm(OnPolicyAlgorithm):
@@ -40,16 +40,14 @@ class CopyingAlgorithm(OnPolicyAlgorithm):
                 "others with set_env before it learns",
                 stacklevel=3,
             )
-        forgotten = {"env", "_vec_normalize_env", *OF_LEARN, *LOGGER}
-        if env is not None and twin_env is None:
-            forgotten |= {"_last_obs", "_last_episode_starts", "_last_original_obs", "_memory"}
-        for name, value in vars(self).items():
-            vars(twin)[name] = None if name in forgotten else deepcopy(value, memo)
-        twin.env, twin._custom_logger = twin_env, False
-        vars(twin).pop("_logger", None)
-        vars(twin).update(deepcopy(OF_LEARN))
+        own = {"env": twin_env, "_vec_normalize_env": None, "_custom_logger": False, **deepcopy(OF_LEARN)}
         if twin_env is not None and self._vec_normalize_env is not None:
-            twin._vec_normalize_env = memo[id(self._vec_normalize_env)]
+            own["_vec_normalize_env"] = memo[id(self._vec_normalize_env)]
+        if twin_env is None:
+            own |= dict.fromkeys(POSITION)
+        for name, value in vars(self).items():
+            if name != "_logger":  # open files cannot be copied: the copy's ``learn`` opens its own
+                vars(twin)[name] = own[name] if name in own else deepcopy(value, memo)
         return twin
 
 

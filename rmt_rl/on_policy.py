@@ -155,7 +155,7 @@ class MemoryOnPolicyAlgorithm(ResumableAlgorithm, SavingAlgorithm, CopyingAlgori
                     new_obs, rewards, dones, infos = env.step(clipped_actions)
                     dones = take_dones(dones, env.num_envs)
                     after = new_obs, dones, states
-                self.num_timesteps += env.num_envs
+                    self.num_timesteps += env.num_envs
                 rewards = take_rewards(rewards, env.num_envs, self.num_timesteps)
                 callback.update_locals(locals())
                 if not callback.on_step():

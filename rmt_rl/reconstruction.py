@@ -65,7 +65,6 @@ class Reconstruction(nn.Module):
     :param steps: how many steps back the observation lies; 0 for the present one. Steps whose episode or
         training sequence does not reach back that far have no loss
     :param target: "observation", or "features" for what the extractor makes of it, without a gradient
-    :param width: of the hidden layer; by default that of the memory's outputs
     :raises ValueError: if an option is out of range, or the observation is too large to be reconstructed
     """
 
@@ -77,28 +76,24 @@ class Reconstruction(nn.Module):
         coef: float = 0.1,
         steps: int = 0,
         target: str = "observation",
-        width: int | None = None,
     ) -> None:
         super().__init__()
         if not 0.0 < coef < float("inf"):
             raise ValueError(f"coef must be a finite number above 0, got {coef}")
-        self.coef, self.steps, self.target = (
-            coef,
-            steps if steps == 0 else require_positive("steps", steps),
-            target,
-        )
+        self.coef, self.target = coef, target
+        self.steps = steps if steps == 0 else require_positive("steps", steps)
         if target not in TARGETS:
             raise ValueError(f"target must be one of {', '.join(map(repr, TARGETS))}, got {target!r}")
         parts: dict[str, Any] = space.spaces if isinstance(space, spaces.Dict) else {"": space}
-        self.parts: dict[str, _Part] = {"": _Numbers(features_dim)}
+        losses: dict[str, _Part] = {"": _Numbers(features_dim)}
         if target == "observation":
-            self.parts = {key: _part_of(key, part) for key, part in parts.items()}
-        hidden = input_dim if width is None else require_positive("width", width)
-        self.hidden = nn.Sequential(nn.Linear(input_dim, hidden), nn.ReLU())
+            losses = {key: _part_of(key, part) for key, part in parts.items()}
+        # Keys are kept apart from the modules, as they may be no names of modules.
+        self.keys, self.parts = list(losses), nn.ModuleList(losses.values())
+        self.hidden = nn.Sequential(nn.Linear(input_dim, input_dim), nn.ReLU())
         self.losses: list[Tensor] = []
         """since ``pop_mean``, without a graph"""
-        # Not by the keys' names, which may be no names of modules.
-        self.heads = nn.ModuleList(nn.Linear(hidden, part.n_outputs) for part in self.parts.values())
+        self.heads = nn.ModuleList(nn.Linear(input_dim, part.n_outputs) for part in losses.values())
 
     def added_to(
         self,
@@ -144,9 +139,9 @@ class Reconstruction(nn.Module):
         hidden = self.hidden(outputs[:, back:]).flatten(0, 1)
         of_parts = target if isinstance(target, dict) else {"": target}
         losses = hidden.new_zeros(len(hidden))
-        for head, (key, part) in zip(self.heads, self.parts.items(), strict=True):
+        for key, head, part in zip(self.keys, self.heads, self.parts, strict=True):
             wanted = of_parts[key].reshape(B, T, -1)[:, : T - back].flatten(0, 1)
-            losses = losses + part.loss(head(hidden), wanted)
+            losses = losses + part(head(hidden), wanted)
         if not back:
             return cast(Tensor, losses.mean())
         # An episode that starts at t or in the steps before it back to t - steps + 1 hides that observation.
@@ -171,44 +166,50 @@ def make_reconstruction(
     return Reconstruction(space, input_dim, features_dim, **options)
 
 
-class _Numbers:
-    """Numbers of order 1."""
+class _Numbers(nn.Module):
+    """Loss (N,) of predictions (N, n_outputs) of numbers of order 1."""
 
     def __init__(self, size: int) -> None:
+        super().__init__()
         self.n_outputs = size
 
-    def loss(self, prediction: Tensor, target: Tensor) -> Tensor:
-        """Loss (N,) of predictions (N, n_outputs)."""
-        target = target.detach().float().flatten(1)
-        return F.smooth_l1_loss(prediction, target, reduction="none").mean(1)
+    def forward(self, prediction: Tensor, target: Tensor) -> Tensor:
+        return F.smooth_l1_loss(prediction, target.detach().float(), reduction="none").mean(1)
 
 
-class _Binary:
-    """Bits, or brightness from 0 to ``top``."""
+class _Binary(nn.Module):
+    """The same for bits, or for brightness from 0 to ``top``."""
 
     def __init__(self, size: int, top: float = 1.0) -> None:
+        super().__init__()
         self.n_outputs, self.top = size, top
 
-    def loss(self, logits: Tensor, target: Tensor) -> Tensor:
-        target = target.float().flatten(1) / self.top
+    def forward(self, logits: Tensor, target: Tensor) -> Tensor:
+        target = target.float() / self.top
         return F.binary_cross_entropy_with_logits(logits, target, reduction="none").mean(1)
 
 
-class _Choice:
-    """Numbers that each have ``counts`` values from ``low`` on: a softmax for each of them."""
+class _Choice(nn.Module):
+    """The same for numbers that each have ``counts`` values from ``low`` on: a softmax for each of them."""
+
+    counts: Tensor
+    low: Tensor
+    absent: Tensor
 
     def __init__(self, counts: Any, low: Any) -> None:
-        self.counts, self.low = torch.as_tensor(counts).flatten(), torch.as_tensor(low).flatten()
+        super().__init__()
+        self.register_buffer("counts", torch.as_tensor(counts).flatten(), persistent=False)
+        self.register_buffer("low", torch.as_tensor(low).flatten(), persistent=False)
         self.most = int(self.counts.max())
-        self.n_outputs = len(self.counts) * self.most
-
-    def loss(self, logits: Tensor, target: Tensor) -> Tensor:
-        of_numbers = logits.view(-1, len(self.counts), self.most)
         # Values that a number does not have are never right: their logits are as good as absent.
         absent = torch.arange(self.most) >= self.counts.unsqueeze(1)
-        of_numbers = of_numbers.masked_fill(absent.to(logits.device), -1e9)
-        values = target.reshape(len(target), -1).round().long() - self.low.to(logits.device)
-        if ((values < 0) | (values >= self.counts.to(logits.device))).any():
+        self.register_buffer("absent", absent, persistent=False)
+        self.n_outputs = len(self.counts) * self.most
+
+    def forward(self, logits: Tensor, target: Tensor) -> Tensor:
+        of_numbers = logits.view(-1, len(self.counts), self.most).masked_fill(self.absent, -1e9)
+        values = target.round().long() - self.low
+        if ((values < 0) | (values >= self.counts)).any():
             raise ValueError(
                 "an observation to be reconstructed is outside its space: does a wrapper such as "
                 'VecNormalize change integers? Leave these alone (norm_obs_keys), or say target="features"'

@@ -134,7 +134,6 @@ def test_features_have_no_gradient_as_targets() -> None:
         (dict(coef=float("nan")), "coef must be"),
         (dict(steps=-1), "steps must be at least 1"),
         (dict(target="reward"), "target must be one of 'observation', 'features', got 'reward'"),
-        (dict(width=0), "width must be at least 1"),
     ],
 )
 def test_bad_options(options: dict[str, Any], message: str) -> None:
@@ -287,7 +286,7 @@ def worlds_with_state() -> Any:
 
 
 def test_unknown_options_and_changed_integers() -> None:
-    with pytest.raises(TypeError, match=r"no option 'coeff'; it has coef, steps, target, width"):
+    with pytest.raises(TypeError, match=r"no option 'coeff'; it has coef, steps, target"):
         build_with(worlds(), dict(coeff=1.0))
     space = spaces.Box(0, 9, (3,), np.int8)
     with pytest.raises(ValueError, match="outside its space"):

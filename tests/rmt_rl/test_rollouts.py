@@ -260,6 +260,7 @@ def test_ctrl_c_while_the_environments_step(number: int) -> None:
     with pytest.raises(KeyboardInterrupt):
         model.learn(72)
     assert [one.steps for one in env.envs] == [8, 8, 8]  # type: ignore[attr-defined]
+    assert model.num_timesteps == 24
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     check_position(model, env)
     model.learn(36, reset_num_timesteps=False)
