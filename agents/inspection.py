@@ -22,6 +22,10 @@ from rmt_rl.cores.segmented import SegmentedCore
 from rmt_rl.recording import Recording, record
 from rmt_rl.states import leaves
 
+State = MemoryState | None
+Flags = np.ndarray[Any, Any] | None
+Acted = tuple[np.ndarray[Any, Any], State]
+
 
 @dataclass(frozen=True)
 class Use:
@@ -137,14 +141,8 @@ def at_random(env: VecEnv, seed: int) -> Predict:
     draw = random_actions(env.action_space, seed)
 
     def predict(
-        observations: Any,
-        state: MemoryState | None,
-        starts: np.ndarray[Any, Any] | None,
-        deterministic: bool,
-        /,
-        *,
-        action_masks: np.ndarray[Any, Any] | None = None,
-    ) -> tuple[np.ndarray[Any, Any], None]:
+        observations: Any, state: State, starts: Flags, deterministic: bool, /, *, action_masks: Flags = None
+    ) -> Acted:
         rows = [None] * env.num_envs if action_masks is None else action_masks
         return np.stack([draw(row) for row in rows]), None
 
@@ -155,14 +153,8 @@ def freezing(model: MemoryPPO) -> Predict:
     """``predict`` whose memory never changes; steps of the present segment are still seen."""
 
     def predict(
-        observations: Any,
-        state: MemoryState | None,
-        starts: np.ndarray[Any, Any] | None,
-        deterministic: bool,
-        /,
-        *,
-        action_masks: np.ndarray[Any, Any] | None = None,
-    ) -> tuple[np.ndarray[Any, Any], MemoryState]:
+        observations: Any, state: State, starts: Flags, deterministic: bool, /, *, action_masks: Flags = None
+    ) -> Acted:
         # A write that is due would be made within the call: it is put off by beginning the segment here.
         if state is not None:
             state = replace(state, states=tuple(map(_forgotten, _cores(model), state.states)))
@@ -175,14 +167,8 @@ def swapping(model: MemoryPPO) -> Predict:
     """``predict`` whose actions come from the next row's state; each row's own goes on unseen."""
 
     def predict(
-        observations: Any,
-        state: MemoryState | None,
-        starts: np.ndarray[Any, Any] | None,
-        deterministic: bool,
-        /,
-        *,
-        action_masks: np.ndarray[Any, Any] | None = None,
-    ) -> tuple[np.ndarray[Any, Any], MemoryState]:
+        observations: Any, state: State, starts: Flags, deterministic: bool, /, *, action_masks: Flags = None
+    ) -> Acted:
         actions, own = model.predict(observations, state, starts, deterministic, action_masks)
         if state is None:
             return actions, own
@@ -196,14 +182,8 @@ def forgetting(model: MemoryPPO) -> Predict:
     """``predict`` for which every step is an episode's first."""
 
     def predict(
-        observations: Any,
-        state: MemoryState | None,
-        starts: np.ndarray[Any, Any] | None,
-        deterministic: bool,
-        /,
-        *,
-        action_masks: np.ndarray[Any, Any] | None = None,
-    ) -> tuple[np.ndarray[Any, Any], MemoryState]:
+        observations: Any, state: State, starts: Flags, deterministic: bool, /, *, action_masks: Flags = None
+    ) -> Acted:
         first = None if starts is None else np.ones_like(starts)
         return model.predict(observations, None, first, deterministic, action_masks)
 

@@ -486,19 +486,21 @@ class MemoryActorCriticPolicy(ActorCriticPolicy):
         if not isinstance(obs, SequenceBatch):
             step = as_step(self, obs, states, episode_starts, action_masks)
             right = as_actions(self, actions, len(step.episode_starts))
-            obs = SequenceBatch(
+            batch = SequenceBatch(
                 step.observations, step.states, step.episode_starts.unsqueeze(1), step.action_masks
             )
         else:
+            batch = obs
             right = actions if isinstance(actions, Tensor) else th.as_tensor(actions, device=self.device)
-        observations, before, starts, masks = obs
+        observations, before, starts, masks = batch
         features, vf = self._features(observations, starts.shape)
         outputs = pi = self.core.replay(features, before[0], starts)
         vf = pi if self.critic_core is None else self.critic_core.replay(vf, before[1], starts)
         pi, vf = self._seen_by_heads(pi, vf)
         distribution = self._get_action_dist_from_latent(self.mlp_extractor.forward_actor(pi), masks)
         values = self.value_net(self.mlp_extractor.forward_critic(vf))
-        if self.reconstruction is not None and self.training and th.is_grad_enabled():
+        is_update = batch is obs and self.training and th.is_grad_enabled()
+        if self.reconstruction is not None and is_update:
             values = self.reconstruction.added_to(values, outputs, observations, features, starts)
         return values, distribution.log_prob(right), distribution.entropy()
 

@@ -234,6 +234,15 @@ def test_predictions_and_values_are_as_without_it() -> None:
         np.testing.assert_array_equal(np.asarray(one.tolist()), np.asarray(other.tolist()))
 
 
+def test_a_users_own_step_has_no_such_loss() -> None:
+    model = build_with(worlds(), dict(steps=2))
+    model.policy.set_training_mode(True)
+    values, _, _ = model.policy.evaluate_actions(np.zeros((3, 3), np.float32), np.zeros(3, int))
+    values.sum().backward()
+    assert model.policy.reconstruction is not None
+    assert all(parameter.grad is None for parameter in model.policy.reconstruction.parameters())
+
+
 def test_files_of_weights_leave_it_out(tmp_path: Path) -> None:
     env = worlds()
     model = build_with(env, dict(coef=0.5)).learn(36)
